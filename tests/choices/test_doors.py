@@ -212,9 +212,7 @@ def test_a_winner_of_0_or_1_is_refused_where_it_may_be_an_index_or_a_score(colum
 @pytest.mark.parametrize("name", ["model_b_wins", "winner_model_b", "bWon"])
 def test_a_column_that_says_when_the_second_wins_is_not_read_upside_down(name, column):
     frame = {"model_a": list("xyxyx"), "model_b": list("yxyxy"), name: column}
-    with pytest.raises(
-        InvalidSamples, match="mark wins of 'model_b', not of 'model_a'; exchange"
-    ):
+    with pytest.raises(InvalidSamples, match="mark wins of 'model_b', not of 'model_a'; exchange"):
         at.fit_choices(frame, first="model_a", second="model_b", outcome=name)
     swapped = at.fit_choices(frame, first="model_b", second="model_a", outcome=name)
     assert swapped.scores["y"] > swapped.scores["x"]
@@ -328,7 +326,10 @@ def test_rankings():
         (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "at least 0"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2.0**60]), "add up to more than"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[2**52], tied=[True], ridge=0.0), None),
-        (lambda: at.fit_choices(["a"], losers=["b"], choice_sets=[["a", "b"]]), "losers= cannot be combined with choice_sets="),
+        (
+            lambda: at.fit_choices(["a"], losers=["b"], choice_sets=[["a", "b"]]),
+            "losers= cannot be combined with choice_sets=",
+        ),
         (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data are not a frame"),
         (
             lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),

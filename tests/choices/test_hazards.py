@@ -273,7 +273,10 @@ def test_a_pipeline_of_scikit_learn(frame):
             "no column besides the",
         ),
         (lambda _: at.check_separation({"id": ["a", "b", "c"]}, [0, 1, 0]), "a different text in every row"),
-        (lambda _: at.check_separation({"id": ["a", "a"]}, [0, 1]), "is 'a' in every row; leave the column out"),
+        (
+            lambda _: at.check_separation({"id": ["a", "a"]}, [0, 1]),
+            "is 'a' in every row; leave the column out",
+        ),
         (
             lambda _: at.check_separation({"id": ["a", None, "b", "a"]}, [0, 1, 0, 1]),
             "missing .None. in row 1",

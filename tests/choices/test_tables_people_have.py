@@ -265,7 +265,9 @@ def test_outcomes_in_a_column_for_each_side(tmp_path):
     assert (
         "'a_goals', 'b_goals' were read as the scores of 'one' and 'two': the higher score wins" in reading[0]
     )
-    with pytest.raises(at.AttomatonError, match="row 1 does not mark exactly one of the columns 'won_one', 'won_two'"):
+    with pytest.raises(
+        at.AttomatonError, match="row 1 does not mark exactly one of the columns 'won_one', 'won_two'"
+    ):
         at.fit_choices(hot.assign(won_one=True), **{**NAMED, "outcome": ["won_one", "won_two", "neither"]})
     swapped = goals.rename(
         columns={"one": "home", "two": "away", "a_goals": "home_goals", "b_goals": "away_goals"}
@@ -816,9 +818,7 @@ def test_shares_of_games_are_refused(total):
     shares = pd.DataFrame({"team": TEAMS[:3], TEAMS[0]: [np.nan, 0.3, 0.444], TEAMS[1]: [0.7, np.nan, 0.8]})
     shares[TEAMS[2]] = [0.556, 0.2, np.nan]
     shares[TEAMS[:3]] *= total
-    with pytest.raises(
-        at.AttomatonError, match=f"add up to {total}, so they look like shares; give numbers"
-    ):
+    with pytest.raises(at.AttomatonError, match=f"add up to {total}, so they look like shares; give numbers"):
         at.fit_choices(shares, winner="team", loser=TEAMS[:3])
     halves = pd.DataFrame({"team": ["a", "b", "c"], "a": [0, 0.5, 0], "b": [0.5, 0, 1], "c": [1, 0, 0]})
     assert len(at.fit_choices(halves, winner="team", loser=["a", "b", "c"]).items) == 3  # of a tournament
@@ -827,9 +827,7 @@ def test_shares_of_games_are_refused(total):
 def test_a_rank_that_is_a_word_is_refused_with_a_cure(tmp_path):
     (tmp_path / "season.csv").write_text("race,driver,rank\n1,ann,1\n1,bob,2\n1,cat,DNF\n2,bob,1\n2,ann,2\n")
     named = {"situation": "race", "alternative": "driver", "ranks": "rank"}
-    message = (
-        r"line 4 of .* 'cat' the rank 'DNF'; write a number .*, the last rank .*, or nothing"
-    )
+    message = r"line 4 of .* 'cat' the rank 'DNF'; write a number .*, the last rank .*, or nothing"
     with pytest.raises(at.AttomatonError, match=message):
         at.fit_choices(tmp_path / "season.csv", **named)
     plain = at.fit_choices(rankings=[["ann", "bob"], ["bob", "ann"]])

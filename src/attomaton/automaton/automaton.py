@@ -45,11 +45,11 @@ from attomaton.graphs.partitions import cut_partitions
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
+# Accuracy of a step in ln t: far finer than held-out text can distinguish.
 STEP_RTOL = 1e-4
-"""Accuracy of a step in ln t: far finer than held-out text can distinguish."""
 
+# The record of a run with a map of written tokens, which `ov_maps` opens.
 WRITES = "writes"
-"""The record of a run with a map of written tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,8 +12,8 @@ from attomaton.base.printing import BLUE, ORANGE, shorten
 
 MOST_RANKED = 20  # tokens drawn for a query
 MOST_POSITIONS = 40  # last positions drawn of a context
+# In inches: height of a row, of everything else, and of each further line of the title.
 TOKEN_HEIGHT, AXES_HEIGHT, LINE_INCHES = 0.14, 0.62, 0.11
-"""In inches: height of a row, of everything else, and of each further line of the title."""
 
 LONGEST_NAME = 16  # characters drawn of a token
 

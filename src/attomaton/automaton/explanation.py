@@ -14,8 +14,8 @@ from attomaton.base.printing import Bar, Block, Grid, Signal
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
+# Maximum number of edges named per step.
 STEP_EDGES = 3
-"""Maximum number of edges named per step."""
 
 
 class Rule(Enum):
@@ -47,8 +47,8 @@ class Rule(Enum):
         return self.name.lower().replace("_", " ")
 
 
+# Rules that follow from the theory; the others are conventions where it is silent.
 THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
-"""Rules that follow from the theory; the others are conventions where it is silent."""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
 AnyAutomaton = TypeVar("AnyAutomaton", Automaton, "WritingAutomaton")
+# Sources of `learn`: a path, glob or URL, samples, token ids, documents, a frame or a dataset.
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
-"""Sources of :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or a dataset."""
 
 
 def learn(

@@ -14,8 +14,8 @@ from attomaton.base.ragged import group_borders, occurs, offsets_of, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.graphs.bags import Bags
 
+# The rules of the automaton, in the numbering of `find_rules`.
 RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDENCE)
-"""The rules of the automaton, in the numbering of :func:`find_rules`."""
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:

@@ -19,8 +19,8 @@ from attomaton.base.ragged import largest_of, occurs, run_starts
 from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
 
+# Probabilities whose ratio is within this of 1 count as equal: solvers resolve ties only so far.
 PROBABILITY_TIE = 1e-9
-"""Probabilities whose ratio is within this of 1 count as equal: solvers resolve ties only so far."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)  # tried b
 HELD_OUT_SHARE = 10  # the last 1/HELD_OUT_SHARE of the samples chooses the strength
 SCORE_COLUMNS = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
+# Largest gradient entry: the summed loss of n scores is then within n ATOL² / (2 r) of its minimum.
 ATOL = 1e-6
-"""Largest gradient entry: the summed loss of n scores is then within n ATOL² / (2 r) of its minimum."""
 
 
 @dataclass(frozen=True, eq=False)

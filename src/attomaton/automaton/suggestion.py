@@ -12,8 +12,8 @@ from attomaton.corpora.tokenizers.encoders import EOS
 
 N_TRIED = 200  # contexts tried, spread over the corpus
 LONGEST_SUGGESTION, SHORTEST = 8, 3  # tokens: more take long to type, fewer show little
+# All reasons to show a context: it is answered, the theorem decides it, several tokens are retrieved.
 MOST_REASONS = 3
-"""All reasons to show a context: it is answered, the theorem decides it, several tokens are retrieved."""
 
 MOST_CHARACTERS = 50  # so that the command fits on a terminal line
 

@@ -178,7 +178,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self.firth_ if self.penalty else self.fit_.summary(robust=robust)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
-        """The limit of the probability of each class for the rows of ``X``, shape (n_samples, n_classes).
+        """The probability of each class for the rows of ``X``, shape (n_samples, n_classes).
+
+        Where coefficients are infinite, it is the limit of the probability.
 
         A model that was fitted with groups needs the ``groups`` of these rows.
         """

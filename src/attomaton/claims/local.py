@@ -82,7 +82,7 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """Solve the Graph-SVM and the finite part of the tokens that every trial of a run selects.
+    """Solve the Graph-SVM of the tokens that the model of each trial selects, and find the finite part.
 
     A token is selected if its attention mass is above 0.01 after the recorded ``step`` (by default the last).
 

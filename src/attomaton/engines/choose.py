@@ -34,8 +34,8 @@ ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 BYTES_PER_TEXT_BYTE = 60  # bytes that the in-memory engine needs per byte of a text file
 
+# Any object with `edges()`, `choices(components)` and `selected` queries.
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Any object with ``edges()``, ``choices(components)`` and ``selected`` queries."""
 
 
 def _check_engine(engine: object, _: str) -> str:

@@ -65,7 +65,7 @@ class MemoryEngine:
 
     @cached_property
     def samples(self) -> Samples | None:
-        """The trimmed samples of the selected queries; None for shards."""
+        """The samples of the selected queries, cut to ``max_window``; None if the corpus is ``Shards``."""
         if isinstance(self.corpus, Shards):
             return None
         trimmed = trim(self.corpus, self.selection)

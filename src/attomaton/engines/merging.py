@@ -47,8 +47,8 @@ from attomaton.graphs.partitions import cut_partitions
 DUCKDB_BATCH_ROWS = 1 << 20
 BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
 
+# Names that DuckDB takes literally inside quotes.
 LITERAL_NAME = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
-"""Names that DuckDB takes literally inside quotes."""
 
 _arrow: Any = pa
 

@@ -25,8 +25,8 @@ from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.partitions import join_tables
 
+# Least and most bytes of a batch: 90 or a thousand choices among 20 tokens. Smaller ones take more time.
 CHOICE_BATCH_BYTES = (1 << 14, 3 << 16)
-"""Least and most bytes of a batch: 90 or a thousand choices among 20 tokens. Smaller ones take more time."""
 
 COPIES = 10  # of a choice in memory while a partition is merged
 

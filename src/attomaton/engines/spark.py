@@ -52,20 +52,20 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.partitions import cut_partitions
 
+# Tokens counted at once by one Python worker: about 230 MB with their edges at window 32.
 SPARK_CHUNK_TOKENS = 1 << 19
-"""Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
+# Most realisable samples of a query per task; a query with more is split among several tasks.
 TASK_SAMPLES = 1 << 22
-"""Most realisable samples of a query per task; a query with more is split among several tasks."""
 
+# The rows of each pass, before summation.
 PACKED_SCHEMAS = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
-"""The rows of each pass, before summation."""
 
+# Least and most tokens per task, if row groups allow.
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
-"""Least and most tokens per task, if row groups allow."""
 
+# Names of a file of edges, and of its entry.
 EDGES_FILE_NAME = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
-"""Names of a file of edges, and of its entry."""
 
 _BatchFunction = Callable[[Iterable[Any]], Iterable[Any]]
 

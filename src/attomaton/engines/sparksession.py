@@ -19,10 +19,10 @@ from attomaton.base.options import show
 from attomaton.corpora.readers.processes import SAFE_PATH
 
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
+# Valid values of `master`.
 MASTERS = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
 )
-"""Valid values of ``master``."""
 
 LOGS: list[Path] = []  # logs of the sessions started here
 SETTINGS: dict[str, Any] = {

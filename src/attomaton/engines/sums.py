@@ -86,8 +86,8 @@ class Counting(Protocol):
         ...
 
 
+# A function of an engine that computes sums over the whole corpus.
 AddUp = Callable[[Counting], dict[str, Sums]]
-"""A function of an engine that computes sums over the whole corpus."""
 
 
 def split_numbers(numbers: Float64) -> tuple[Int64, Int64]:

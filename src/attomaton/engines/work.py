@@ -28,8 +28,8 @@ from attomaton.corpora.shards import Shards
 
 WORK_MARKER = "attomaton-work.txt"  # marks a folder that we may work in
 
+# A finished result: plain values, and under `files` the entry of each file by its name.
 Record = dict[str, Any]
-"""A finished result: plain values, and under ``files`` the entry of each file by its name."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, unpack_pairs
 
+# Fewest context tokens per share for which a thread pays.
 SMALLEST_SHARE = 1 << 18
-"""Fewest context tokens per share for which a thread pays."""
 
+# Shares per thread, so that all threads end at about the same time.
 SHARES_PER_THREAD = 4
-"""Shares per thread, so that all threads end at about the same time."""
 
 
 def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:

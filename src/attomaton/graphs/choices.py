@@ -33,9 +33,10 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES, RowTable
 from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 
+# Bits of a multiplicity in an entry of a choice set, below those of the token.
 TIMES_BITS = 32
-"""Bits of a multiplicity in an entry of a choice set, below those of the token."""
 
+# Columns of the choices; `count` is the number of samples.
 CHOICE_SCHEMA = pa.schema(
     [
         ("query", pa.int32()),
@@ -45,7 +46,6 @@ CHOICE_SCHEMA = pa.schema(
         ("count", pa.int64()),
     ]
 )
-"""Columns of the choices; ``count`` is the number of samples."""
 
 
 class Members(NamedTuple):
@@ -59,6 +59,7 @@ class Members(NamedTuple):
     component: Int64
 
 
+# Parquet options of choices.
 CHOICE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["query", "winner", "count"],
@@ -67,7 +68,6 @@ CHOICE_FILE: dict[str, Any] = {
         "multiplicities.list.element": "DELTA_BINARY_PACKED",
     },
 }
-"""Parquet options of choices."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -35,13 +35,13 @@ from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpa
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import Order, in_order_of_appearance
 
+# Columns of the nodes.
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
-"""Columns of the nodes."""
 
+# Columns of the order; `edges` and `support` sum up the edges between two components.
 ORDER_SCHEMA = pa.schema(
     [("above", pa.int64()), ("below", pa.int64()), ("edges", pa.int64()), ("support", pa.int64())]
 )
-"""Columns of the order; ``edges`` and ``support`` sum up the edges between two components."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

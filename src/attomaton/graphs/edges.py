@@ -31,23 +31,23 @@ from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.graphs.bags import cut_shares, order_samples
 from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
 
+# Columns of the edges; `support` counts samples.
 EDGE_SCHEMA = pa.schema(
     [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]
 )
-"""Columns of the edges; ``support`` counts samples."""
 
+# Parquet options of edges: half the time and four fifths of the bytes of plain zstd.
 EDGE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": False,
     "column_encoding": {"loser": "DELTA_BINARY_PACKED", "support": "DELTA_BINARY_PACKED"},
 }
-"""Parquet options of edges: half the time and four fifths of the bytes of plain zstd."""
 
+# Columns of the queries: how many of their samples have the label in the context, and how many do not.
 QUERY_SCHEMA = pa.schema([("query", pa.int32()), ("realisable", pa.int64()), ("unrealisable", pa.int64())])
-"""Columns of the queries: how many of their samples have the label in the context, and how many do not."""
 
+# Context tokens processed at once; bounds the memory of a pass over a corpus.
 CHUNK_VALUES = 1 << 22
-"""Context tokens processed at once; bounds the memory of a pass over a corpus."""
 
 
 class RowTable(Tabular):

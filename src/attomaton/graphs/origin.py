@@ -18,8 +18,8 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.edges import extract_edges
 
+# Context tokens hashed at once.
 HASHED_TOKENS = 4_000_000
-"""Context tokens hashed at once."""
 
 
 def describe_origin(samples: Samples) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs
 from attomaton.graphs.strong import Order, in_order_of_appearance
 
+# Approximate number of realisable samples of a partition with more than one query: some million edges.
 PARTITION_SAMPLES = 1 << 17
-"""Approximate number of realisable samples of a partition with more than one query: some million edges."""
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:

@@ -23,8 +23,8 @@ class Edge(NamedTuple):
     support: int
 
 
+# Winners, losers and supports of some data edges.
 Edges = tuple[Int32, Int32, Int64]
-"""Winners, losers and supports of some data edges."""
 
 
 @dataclass(frozen=True, eq=False)

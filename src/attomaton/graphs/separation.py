@@ -21,20 +21,20 @@ from attomaton.base.solutions import check_embeddings, scale_rows
 from attomaton.base.tables import Bool, Float64, Integers, column
 from attomaton.graphs.components import Components, find_ends, find_needed, find_ties, merge_components
 
+# Bounds on squared singular values are powers 4⁻¹ … of the shortest row's square, down to this power.
 FINEST = 13
-"""Bounds on squared singular values are powers 4⁻¹ … of the shortest row's square, down to this power."""
 
 ROUNDOFF = float(np.finfo(np.float64).eps)
 
+# Above this many nodes the linear program is too large, and priorities are assumed to be separable.
 MOST_SEPARATED = 4000
-"""Above this many nodes the linear program is too large, and priorities are assumed to be separable."""
 
+# Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
+# but still negligible ones leave separability undecided, and nothing is certified.
 UNCLEAR_RATIO = 4e-15
-"""Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
-but still negligible ones leave separability undecided, and nothing is certified."""
 
+# Singular values and directions smaller than this, relative to the largest, count as zero.
 NEGLIGIBLE_RATIO = 1e-10
-"""Singular values and directions smaller than this, relative to the largest, count as zero."""
 
 
 def unit_rows(rows: Float64) -> Float64:

@@ -8,8 +8,8 @@ from attomaton.base.native import find_heights, label_components
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Int64, Integers
 
+# Above, below, edges and support: the columns of an order.
 Order = tuple[Int64, Int64, Int64, Int64]
-"""Above, below, edges and support: the columns of an order."""
 
 
 def in_order_of_appearance(labels: Integers) -> Int64:

@@ -25,9 +25,10 @@ from attomaton.heads.parts import (
 )
 from attomaton.heads.transformer import Transformer
 
+# Kind of norm → whether it subtracts the mean. Those that end in `Pre` have no gain.
 LENS_NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
-"""Kind of norm → whether it subtracts the mean. Those that end in ``Pre`` have no gain."""
 
+# Settings that change what a model computes → the supported values.
 SUPPORTED_SETTINGS = {
     "attention_dir": ("causal",),
     "attn_scores_soft_cap": (-1, -1.0, None),
@@ -40,7 +41,6 @@ SUPPORTED_SETTINGS = {
     "use_normalization_before_and_after": (False, None),
     "use_qk_norm": (False, None),
 }
-"""Settings that change what a model computes → the supported values."""
 
 BRIDGE_TOLERANCE = 1e-3  # largest difference of logits, relative to the largest or to 1
 PROBE_TOKENS = 16  # tokens on which the logits of a bridge are compared

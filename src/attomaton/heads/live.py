@@ -36,8 +36,8 @@ from attomaton.heads.taps import AttentionCall, AttentionReading, StopAtAttentio
 from attomaton.heads.transformer import Transformer
 from attomaton.heads.units import HeadUnits, ModuleCall, SwappedWeights, Swaps, find_units
 
+# Tokens on which attention modules are run at once; contexts are padded to a multiple of `PADDED`.
 MODULE_TOKENS, PADDED = 2048, 64
-"""Tokens on which attention modules are run at once; contexts are padded to a multiple of ``PADDED``."""
 
 NOISE_CONTEXTS = 16  # contexts of noise on which the units that heads read are found
 

@@ -14,11 +14,11 @@ from attomaton.base.options import show, whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, Integers
 
+# (layer, patterns of shape (n, n_heads, length, length)) → the patterns to apply instead.
 PatternEdit = Callable[[int, Tensor], Tensor]
-"""(layer, patterns of shape (n, n_heads, length, length)) → the patterns to apply instead."""
 
+# (layer, head outputs of shape (n, n_heads, length, head width)) → the outputs to pass on instead.
 OutputEdit = Callable[[int, Tensor], Tensor]
-"""(layer, head outputs of shape (n, n_heads, length, head width)) → the outputs to pass on instead."""
 
 
 BATCH_BYTES = 1 << 27  # memory for patterns and logits at once, in bytes, unless one context needs more
@@ -127,13 +127,13 @@ class HeadModel(Protocol):
         ...
 
 
+# Called with a layer, a set of heads and their rows of attention, shape (n, n_heads, n_positions, length).
+#
+# Set 0 are the model's heads, set 1, 2, … random heads.
 WriteRows = Callable[[int, int, Tensor], object]
-"""Called with a layer, a set of heads and their rows of attention, shape (n, n_heads, n_positions, length).
 
-Set 0 are the model's heads, set 1, 2, … random heads."""
-
+# Called with a layer and what its attention reads, shape (n, length, dim).
 WriteReads = Callable[[int, Tensor], object]
-"""Called with a layer and what its attention reads, shape (n, length, dim)."""
 
 Edits = dict[str, PatternEdit]  # arguments of ``watch`` that edit patterns or outputs
 

@@ -22,6 +22,7 @@ def _quick_gelu(values: Tensor) -> Tensor:
     return values * torch.sigmoid(1.702 * values)
 
 
+# Name of an activation in configurations → the function.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_fast": _gelu_by_tanh,
@@ -32,7 +33,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
     "swish": functional.silu,
 }
-"""Name of an activation in configurations → the function."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,15 +19,15 @@ from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 
+# Contexts of one length, shape (n, length), to the patterns of each layer.
 RunPatterns = Callable[[Tensor], Sequence[Any]]
-"""Contexts of one length, shape (n, length), to the patterns of each layer."""
 
 EAGER = "load it again with attn_implementation='eager'"
 
+# Tokens of the context on which a model is first run, to find its number of layers and heads.
+#
+# It is a prime, so that few sizes in a model are equal to it.
 PROBE = 11
-"""Tokens of the context on which a model is first run, to find its number of layers and heads.
-
-It is a prime, so that few sizes in a model are equal to it."""
 
 AHEAD, ROW_TOLERANCE = 1e-6, 0.05  # largest attention to later tokens, and sum of a row above 1, by rounding
 

@@ -36,8 +36,8 @@ from attomaton.heads.rotations import rotate_maps
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
+# Called in each layer with its number and what its attention reads, the normed stream.
 OnLayer = Callable[[int, Tensor], object]
-"""Called in each layer with its number and what its attention reads, the normed stream."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ COUPLED = 0.1  # the least dependence of a head that reads a unit, relative to t
 
 TRANSPOSE: Any = _torch.Tensor.T.__get__
 
+# Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units).
 LINEAR: dict[Any, bool] = {functional.linear: False, torch.addmm: True, **dict.fromkeys(MATMUL, True)}
-"""Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units)."""
 
 ROOTS = (torch.rsqrt, Tensor.rsqrt)  # in norms, where each head may depend on the units of all
 DAMPED = 1e-3  # factor on slopes through roots, which alone show a unit with a gain of zero

@@ -18,8 +18,8 @@ from attomaton.choices.coefficient_list import list_coefficients
 from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
+# In pixels: width and height of the drawing of an interval, and the space at its sides.
 DRAWING_WIDTH, DRAWING_HEIGHT, SIDE_ROOM = 320.0, 18.0, 24.0
-"""In pixels: width and height of the drawing of an interval, and the space at its sides."""
 
 BODY = """<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
 <main>

@@ -53,6 +53,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     return written
 
 
+# File → the stored table that it contains, and stored column → column of the file; none means all.
 CSV_COLUMNS: dict[str, tuple[str, dict[str, str]]] = {
     "edges": ("edges", {}),
     "components": ("nodes", {"query": "query", "token": "token", "component": "component"}),
@@ -61,7 +62,6 @@ CSV_COLUMNS: dict[str, tuple[str, dict[str, str]]] = {
     "soft": ("nodes", {"query": "query", "token": "token", "soft": "score"}),
     "choices": ("choices", {}),
 }
-"""File → the stored table that it contains, and stored column → column of the file; none means all."""
 
 
 def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:

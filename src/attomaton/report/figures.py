@@ -38,8 +38,8 @@ def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
     return written
 
 
+# The first bytes of figures of each kind: only such files are replaced.
 FIGURE_SIGNS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
-"""The first bytes of figures of each kind: only such files are replaced."""
 
 
 def check_figure(path: Path) -> str:

@@ -30,19 +30,19 @@ XML_HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
+# Whether a file was written here, so that a new one may replace it.
 is_graphml = begins_with(SIGNATURE.encode())
-"""Whether a file was written here, so that a new one may replace it."""
 
+# Attribute → its type; all others are strings.
 ATTRIBUTE_TYPES = {
     **dict.fromkeys(("edges", "support", "component"), "long"),
     **dict.fromkeys(("size", "height", "query_id", "token_id"), "int"),
     **dict.fromkeys(("hard", "soft"), "double"),
 }
-"""Attribute → its type; all others are strings."""
 
 XmlColumns = Mapping[str, Any]
+# For each batch of rows: the attributes of their tags, as columns of text, and their data by name.
 XmlBatches = Generator[tuple[list[Any], XmlColumns]]
-"""For each batch of rows: the attributes of their tags, as columns of text, and their data by name."""
 
 
 @dataclass

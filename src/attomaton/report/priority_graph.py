@@ -14,11 +14,11 @@ from attomaton.report.page.packing import PageGraph
 
 MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10  # layers, and components of a layer
 MOST_DRAWN_LINES = 160  # those with the most support
+# In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer.
 BOX_HEIGHT, LINE_HEIGHT, LAYER_GAP = 0.19, 0.26, 0.2
-"""In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer."""
 
+# In inches: distance between boxes, and margin around the text of one.
 BOX_GAP, BOX_MARGIN = 0.07, 0.13
-"""In inches: distance between boxes, and margin around the text of one."""
 
 
 class Label(NamedTuple):

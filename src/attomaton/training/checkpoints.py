@@ -49,8 +49,8 @@ from attomaton.training.trace import DeepTrace, StepRecord, Trace, stack_records
 
 TRAINING_FOLDER, TRACE_FILE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
+# The files of a training run; checkpoints are named after their step.
 TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
-"""The files of a training run; checkpoints are named after their step."""
 
 NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
 

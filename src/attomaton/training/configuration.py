@@ -36,8 +36,8 @@ def describe(value: object) -> Any:
 
 
 CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STORED_STEPS)
+# Classes that the record of a stored run can name, listed where each is defined.
 STORED_CLASSES = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *CLASSES, Decay)}
-"""Classes that the record of a stored run can name, listed where each is defined."""
 
 
 @dataclass(frozen=True)

@@ -336,5 +336,5 @@ def _tall_scale(matrices: Tensor) -> float:
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
 
 
+# The steps that a stored run can name.
 STORED_STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
-"""The steps that a stored run can name."""

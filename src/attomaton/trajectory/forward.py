@@ -142,8 +142,10 @@ def fast_forward(
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
         E. None means orthonormal; then every query is followed separately, at any corpus size.
-    step_size, to : float
-        η, for the mean loss over realisable samples; and the step to compute up to, later steps on demand.
+    step_size : float
+        The step size η of gradient descent on the mean loss over realisable samples.
+    to : float
+        The last step that is computed at once; later steps are computed when they are requested.
     start : float array, shape (dim, dim), optional
         W(0). None means zero. With orthonormal embeddings: shape (n_tokens, n_tokens), dense or sparse.
     components : Components, optional

@@ -96,7 +96,7 @@ def find_copy_utility(counts: PairCounts, *, strength: float = MEAN_STRENGTH) ->
     """
     size = len(counts.shares)
     keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
-    return shrink_to_means(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
+    return shrink_to_means(Head(0, 0), keys, counts.times.astype(np.int64), sums, size, strength)
 
 
 def prepare_text(

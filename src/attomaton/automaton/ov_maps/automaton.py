@@ -38,8 +38,8 @@ from attomaton.graphs.bags import Bags, count_all_tokens
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.writing import Reach
 
+# Fields of an `Automaton` that the class itself does not have as attributes.
 READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
-"""Fields of an :class:`Automaton` that the class itself does not have as attributes."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from attomaton.graphs.writing import check_writes, count_successors
 IDENTITY_MAP, SUCCESSOR_MAP = "identity", "successor"
 NAMED_MAPS = (IDENTITY_MAP, SUCCESSOR_MAP, f"{IDENTITY_MAP}+{SUCCESSOR_MAP}")
 
+# Values of `writes`: a name, an array of written tokens (n_tokens,), or a mapping of tokens.
 Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
-"""Values of ``writes``: a name, an array of written tokens (n_tokens,), or a mapping of tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,8 +25,8 @@ ALL_EVALUATIONS = 60_000  # of the rates in several flows together
 MOST_ODDS_READ = 200_000_000  # entries of the odds that several flows read, beyond 1,000 evaluations
 LOWEST_LOG_SHARE = -300.0  # relative to the largest: products of shares stay within float64
 
+# One item for each evaluation of the rates that is still allowed.
 Budget = Iterator[int]
-"""One item for each evaluation of the rates that is still allowed."""
 
 
 def allow_evaluations(n_tokens: int) -> Budget:

@@ -31,8 +31,8 @@ MOST_LOOPS_SHOWN = 20
 DIRECT = 3_000  # windows up to which probabilities are solved directly, otherwise by iteration
 ABSORPTION_RTOL = 1e-12  # residual at which the iteration ends, relative to 1
 
+# The last tokens of a text, as indices.
 WindowTokens = tuple[int, ...]
-"""The last tokens of a text, as indices."""
 
 LOST_PROBABILITY = 1e-6  # tolerance for negative probabilities, and for their sum
 

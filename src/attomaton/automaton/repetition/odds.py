@@ -17,11 +17,11 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.prompts import Context, Names, read_context
 from attomaton.corpora.samples import Samples
 
+# Maximum number of distinct tokens of a prompt: the table of odds is dense.
 MOST_TOKENS = 1_000
-"""Maximum number of distinct tokens of a prompt: the table of odds is dense."""
 
+# An attention (an automaton, finite scores), or its odds as a non-negative square array.
 RepeatedLayer = Any
-"""An attention (an automaton, finite scores), or its odds as a non-negative square array."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -40,11 +40,11 @@ WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
 WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_TOKENS_SHOWN = 20
+# Why no limit is named for the prompt.
 NO_END = (
     "up to t = e^10000 the predicted shares reach no limit, cannot be computed, or pass close to a boundary "
     "between two limits"
 )
-"""Why no limit is named for the prompt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -310,12 +310,12 @@ class ChoiceProblem:
         return self.rows.gradient(weight) / self.scale
 
     def information(self, probability: Float64) -> Float64:
-        """Σ N_i Cov_i(x) under these probabilities."""
+        """The information matrix Σ_i N_i Cov_i(x) over the situations i, with N_i choices in situation i."""
         return self.rows.information(probability, self.totals) / np.outer(self.scale, self.scale)
 
     @cached_property
     def graph(self) -> Any:
-        """The graph of games on which the information is stored; None if it is a dense matrix."""
+        """The graph of the pairs that met, whose edges store the information matrix; None if it is dense."""
         rows = self.rows
         if self.dense or not isinstance(rows, BattleRows):
             return None

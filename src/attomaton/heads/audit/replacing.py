@@ -125,20 +125,38 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """Mean patterns as the mass on the first token and a profile by lag; the sums of rows stay."""
-    length, mass = mean.shape[1], mean.sum(2, keepdim=True)
+    """A mean pattern, shape (n_heads, length, length), as the mass on the first token and a profile by lag.
+
+    Every row sums to what the row of the mean pattern sums to: less than 1 in models with learned sinks.
+    """
+    length = mean.shape[1]
+    mass = mean.sum(2, keepdim=True)  # of each row
+    first = mean[:, 1:, 0].mean(1)  # on the first token, from later queries
+
+    # Give each entry the value of its lag, except on the first token and on later keys.
     lags = torch.arange(length)[:, None] - torch.arange(length)
-    first = mean[:, 1:, 0].mean(1)
-    profile = torch.stack(
-        [mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(length - 1)], 1
-    )  # entry (lag + 1 + i, 1 + i) of a pattern is at this lag
-    spread = profile[:, lags.clamp(0, length - 2)] * ((lags >= 0) & (torch.arange(length) > 0))
+    is_profiled = (lags >= 0) & (torch.arange(length) > 0)
+    spread = _profile_by_lag(mean)[:, lags.clamp(0, length - 2)] * is_profiled  # lag length − 1: first token
+
+    # Scale each row to the mass that the first token leaves.
     total = spread.sum(2, keepdim=True)
-    spread = spread / torch.where(total > 0, total, 1.0) * (mass - first[:, None, None]).clamp_min(0.0)
-    spread[:, :, 0] = first[:, None]
-    spread[:, 0] = 0.0
-    spread[:, 0, 0] = 1.0
-    return spread / spread.sum(2, keepdim=True) * mass
+    remaining = (mass - first[:, None, None]).clamp_min(0.0)
+    pattern = spread / torch.where(total > 0, total, 1.0) * remaining
+    pattern[:, :, 0] = first[:, None]
+
+    # The first query can only attend to the first token.
+    pattern[:, 0] = 0.0
+    pattern[:, 0, 0] = 1.0
+
+    # Rows without a profile, or with too much on the first token, do not have the right sum yet.
+    return pattern / pattern.sum(2, keepdim=True) * mass
+
+
+def _profile_by_lag(mean: Tensor) -> Tensor:
+    """The mean attention at each lag 0 … length − 2, without the first token, shape (n_heads, length − 1)."""
+    # Without row 0 … lag and column 0, entry (i, i) has query lag + 1 + i and key 1 + i.
+    n_lags = mean.shape[1] - 1
+    return torch.stack([mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(n_lags)], 1)
 
 
 def run_all(
@@ -149,13 +167,16 @@ def run_all(
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context in several runs, as in :func:`run_edited`, shapes (n_runs, n)."""
     losses, hits = np.empty((2, len(runs), len(contexts.tokens)))
-    n_layers, start = model.shape.n_layers, 0
+    n_layers = model.shape.n_layers
     first_layers = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
+    # `run_edits` needs the runs in ascending order of the first layer that they change.
     order = sorted(range(len(runs)), key=first_layers.__getitem__)
     changes: list[tuple[int, Any]] = [(first_layers[run], means.edits(*runs[run])) for run in order]
     scored: Tensor = _torch.from_numpy(contexts.scored)
+    start = 0
     for tokens in contexts.batches(model):
-        batch, start = slice(start, start + len(tokens)), start + len(tokens)
+        batch = slice(start, start + len(tokens))
+        start = batch.stop
         context_tokens, labels = tokens[:, :-1], tokens[:, 1:][:, scored]
         logits_of_runs = (
             model.run_edits(context_tokens, changes, scored)

@@ -39,6 +39,7 @@ _GPT_NEO = _Family(
     tied=True,
     inner_default=True,
 )
+# The supported values of `model_type`, and the keys of their sizes.
 FAMILIES = {
     "gemma3_text": _Family(
         activation=("hidden_activation", "gelu_pytorch_tanh"), tied=True, groups=4, width=256
@@ -55,11 +56,10 @@ FAMILIES = {
     "qwen2": _Family(groups=32),
     "qwen3": _Family(groups=32, width=128),
 }
-"""The supported values of ``model_type``, and the keys of their sizes."""
 
+# Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
+# models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show.
 MOST_HEADS, WIDEST = 1 << 10, 256
-"""Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
-models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Nor
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.transformer import Transformer
 
+# Masks and frequencies that old files store beside the weights; they follow from the configuration.
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
-"""Masks and frequencies that old files store beside the weights; they follow from the configuration."""
 
 NORM_NAMES = ("input_layernorm", "post_attention_layernorm")
 
+# Family → the norms before attention and the feed-forward layer, and after both.
 FOUR_NORMS = {
     "gemma3_text": (
         "input_layernorm",
@@ -28,7 +29,6 @@ FOUR_NORMS = {
     ),
     "olmo2": (None, None, "post_attention_layernorm", "post_feedforward_layernorm"),
 }
-"""Family → the norms before attention and the feed-forward layer, and after both."""
 
 CHECKED_AT_ONCE = 1 << 24  # numbers of a tensor that are checked at once, to bound memory
 
@@ -242,12 +242,12 @@ class _Names(NamedTuple):
 
 
 LLAMA = _Names("model.", "embed_tokens.weight", "layers", "norm", _llama_layer)
+# Families with other names than Llama.
 FAMILY_NAMES = {
     "gpt2": _Names("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
     "gpt_neo": _Names("transformer.", "wte.weight", "h", "ln_f", _gpt_neo_layer),
     "gpt_neox": _Names("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
 }
-"""Families with other names than Llama."""
 
 
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:

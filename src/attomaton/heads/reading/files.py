@@ -12,8 +12,8 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import brief, open_regular
 
+# Supported types. Integers are masks in old files; weights have one of the first four types.
 READ_TYPES = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
-"""Supported types. Integers are masks in old files; weights have one of the first four types."""
 
 CONFIG_BYTES = 1 << 24  # 16 MB for a config.json or an index; the largest index in use has about one
 

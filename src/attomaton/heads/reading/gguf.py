@@ -24,9 +24,10 @@ from attomaton.heads.reading.values import IN_MEMORY
 from attomaton.heads.transformer import Transformer
 
 SAME_NAMES = ("llama", "olmo2", "phi3", "qwen2", "qwen3")
+# Supported architectures of GGUF files → their `model_type`.
 ARCHITECTURES = {"gemma3": "gemma3_text", **{name: name for name in SAME_NAMES}}
-"""Supported architectures of GGUF files → their ``model_type``."""
 
+# Key, after the architecture → its name in a configuration.
 CONFIG_FIELDS = {
     "block_count": "num_hidden_layers",
     "context_length": "max_position_embeddings",
@@ -39,8 +40,8 @@ CONFIG_FIELDS = {
     "attention.sliding_window": "sliding_window",
     "rope.freq_base": "rope_theta",
 }
-"""Key, after the architecture → its name in a configuration."""
 
+# Other keys that are read, or that matter only for kinds of scaling that are refused.
 READ_FIELDS = (
     "expert_count",
     "rope.dimension_count",
@@ -48,11 +49,11 @@ READ_FIELDS = (
     "rope.scaling.original_context_length",
     "rope.scaling.type",
 )
-"""Other keys that are read, or that matter only for kinds of scaling that are refused."""
 
+# Keys that repeat what the shapes of the tensors say, or that do not change a forward pass.
 HARMLESS_FIELDS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
-"""Keys that repeat what the shapes of the tensors say, or that do not change a forward pass."""
 
+# Key → the value that changes nothing.
 NEUTRAL_FIELDS: dict[str, Any] = {
     "attention.causal": True,
     "attention.scale": 0.0,
@@ -64,10 +65,10 @@ NEUTRAL_FIELDS: dict[str, Any] = {
     "rope.scaling.attn_factor": 1.0,
     "use_parallel_residual": False,
 }
-"""Key → the value that changes nothing."""
 
 MODEL_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
+# Name of a module in a layer → its name in `transformers`.
 LAYER_NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -84,13 +85,12 @@ LAYER_NAMES = {
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
-"""Name of a module in a layer → its name in ``transformers``."""
 
+# Architecture → names that differ from `LAYER_NAMES`.
 OWN_NAMES = {
     "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
 }
-"""Architecture → names that differ from ``LAYER_NAMES``."""
 
 
 @dataclass(frozen=True, eq=False)

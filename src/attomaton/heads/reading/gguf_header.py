@@ -10,8 +10,8 @@ import numpy as np
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
 
+# Type of a value in the header → how it is stored.
 NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Type of a value in the header → how it is stored."""
 
 TEXT, ARRAY = 8, 9
 

@@ -23,13 +23,13 @@ QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{PUNCTUATION_AND_SPACE}"
 
 GPT_2, GPT_2_DIGITS = "as GPT-2", "as GPT-2, digits apart"
 
+# `tokenizer.ggml.pre` → how a text is split before merges: like GPT-2, or by a regular expression.
 SPLITS = {
     **dict.fromkeys(("default", "gpt-2", "gpt2", "mpt", "olmo", "phi-2"), GPT_2),
     **dict.fromkeys(("codeshell", "command-r", "refact", "smollm", "starcoder"), GPT_2_DIGITS),
     **dict.fromkeys(("dbrx", "llama-bpe", "llama-v3", "llama3", "smaug-bpe"), LLAMA_3),
     **dict.fromkeys(("deepseek-r1-qwen", "qwen2"), QWEN_2),
 }
-"""``tokenizer.ggml.pre`` → how a text is split before merges: like GPT-2, or by a regular expression."""
 
 NORMAL, CONTROL, USER = 1, 3, 4  # types of tokens in ``tokenizer.ggml.token_type``
 MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16  # control and user tokens; Gemma 3 has 515 thousand and 6 thousand

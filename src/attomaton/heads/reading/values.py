@@ -8,11 +8,12 @@ from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
 from attomaton.heads.parts import ACTIVATIONS
 
+# What can be done with a model that is not supported.
 IN_MEMORY = "load it with transformers and give the model itself, which then runs its own code"
-"""What can be done with a model that is not supported."""
 
 LARGEST_SIZE = 1 << 20  # of layers, heads and widths: above any real model, small enough to multiply
 
+# Keys that do not change a forward pass: names, training, generation, classification.
 HARMLESS_KEYS = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
@@ -31,10 +32,10 @@ HARMLESS_KEYS = frozenset(
     use_bfloat16 use_cache use_flash_attention_2 use_flash_attn
     """.split()  # noqa: SIM905  a name a line would be a page
 )
-"""Keys that do not change a forward pass: names, training, generation, classification."""
 
 HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
 
+# Key → the value that changes nothing, in families that do not read the key.
 NEUTRAL_VALUES: dict[str, Any] = {
     "add_cross_attention": False,
     "attention_bias": False,
@@ -53,7 +54,6 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "use_mrope": False,
     "use_sliding_window": False,
 }
-"""Key → the value that changes nothing, in families that do not read the key."""
 
 
 class ConfigObject:

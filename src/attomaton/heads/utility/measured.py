@@ -77,7 +77,7 @@ class Gains:
     """
 
     rows: Int64
-    values: dict[Head, Float64]
+    values: dict[Head, Float64]  # a gain is the utility of one key at one position
 
     @property
     def tokens(self) -> Int64:
@@ -141,21 +141,25 @@ def measure_utility(
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
     n_tokens = model.shape.n_tokens
-    keys, sums = list[Int64](), list[Float64]()  # of pairs in each batch: counts, then utility by head
+    # Of each batch: the distinct pairs of query and token, how often they occur, and their utility by head.
+    keys, counts, sums = list[Int64](), list[Int64](), list[Float64]()
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=checked):
         length = gains.tokens.shape[1]
         counted = gains.counted(first, copies=copies)
+        # (n, query, key): counted queries, and keys that are not later
         causal = np.tril(np.repeat(counted[:, :, None], length, axis=2))
-        key = (gains.tokens[:, :, None] * n_tokens + gains.tokens[:, None, :])[causal]
-        values = np.stack([np.ones(key.shape), *(gains.values[head][causal] for head in checked)])
-        distinct, total = _add_equal(key, values)
-        keys.append(distinct)
-        sums.append(total)
-    distinct, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
-    counts = np.rint(total[0]).astype(np.int64)
+        pairs = (gains.tokens[:, :, None] * n_tokens + gains.tokens[:, None, :])[causal]
+        values = np.stack([gains.values[head][causal] for head in checked])
+        batch_keys, batch_counts, batch_sums = _add_equal(pairs, np.ones(len(pairs), np.int64), values)
+        keys.append(batch_keys)
+        counts.append(batch_counts)
+        sums.append(batch_sums)
+    all_keys, all_counts, all_sums = _add_equal(
+        np.concatenate(keys), np.concatenate(counts), np.concatenate(sums, axis=1)
+    )
     return [
-        shrink_to_means(head, (distinct, counts), total[1 + index], n_tokens, strength)
-        for index, head in enumerate(checked)
+        shrink_to_means(head, all_keys, all_counts, sums_of_head, n_tokens, strength)
+        for head, sums_of_head in zip(checked, all_sums, strict=True)
     ]
 
 
@@ -172,9 +176,11 @@ def find_gains(
     for start in range(0, len(table), size):
         batch = table[start : start + size]
         values: dict[Head, Float64] = {}
-        for group in [[head] for head in heads] if alone else [list(heads)]:
-            replaced = group if alone else model.shape.heads
-            values |= _differentiate(model, batch, patterns, replaced=replaced, measured=group)
+        if alone:
+            for head in heads:
+                values |= _differentiate(model, batch, patterns, replaced=[head], measured=[head])
+        else:
+            values = _differentiate(model, batch, patterns, replaced=model.shape.heads, measured=heads)
         yield Gains(batch, values)
 
 
@@ -189,14 +195,14 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 
 
 def shrink_to_means(
-    head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
+    head: Head, keys: Int64, counts: Int64, sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """A table from sums over ``pairs``: keys query · n_tokens + token, and counts.
+    """A table from the sums of utility over pairs of query and token, each of shape (n_pairs,).
 
+    ``keys`` are the distinct query · n_tokens + token, ascending, and ``counts`` how often each occurs.
     The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all
     queries.
     """
-    keys, counts = pairs
     query, token = keys // n_tokens, keys % n_tokens
     total = np.bincount(token, weights=sums, minlength=n_tokens)
     mean = total / np.maximum(np.bincount(token, weights=counts, minlength=n_tokens), 1)
@@ -253,7 +259,10 @@ def _centre(gains: Float64, weights: Float64) -> Float64:
     return np.tril(gains - mean)
 
 
-def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
-    distinct, indices = np.unique(keys, return_inverse=True)
-    sums = [np.bincount(indices.ravel(), weights=row, minlength=len(distinct)) for row in values]
-    return distinct, np.array(sums, np.float64)
+def _add_equal(keys: Int64, counts: Int64, values: NDArray[Any]) -> tuple[Int64, Int64, Float64]:
+    """The distinct keys, ascending, and for each the sum of ``counts`` and of the columns of ``values``."""
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    number = inverse.ravel()  # of each key among the distinct ones
+    total_counts = np.bincount(number, weights=counts, minlength=len(distinct))
+    sums = [np.bincount(number, weights=row, minlength=len(distinct)) for row in values]
+    return distinct, np.rint(total_counts).astype(np.int64), np.array(sums, np.float64)

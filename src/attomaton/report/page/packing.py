@@ -10,6 +10,14 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.runs.nodes import Outline
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column, keep_rows
 
+# The fields of a packed query, in order; the page reads them by these names.
+#
+# `tokens` are the nodes, ascending, and every row below is an index into them. `ties` lists the rows of each
+# component larger than one token; every other node is a component by itself, and components are numbered by
+# their smallest token. `hard_indices` index `hard_values`; a soft score is 0 except at `soft_rows`. `heights`
+# are by component; `above`, `below`, `edges` and `support` are the order, and `implied` its rows that a
+# longer path replaces. Ascending lists and the ends of the order are stored as differences, and in lists of
+# whole numbers `[value, times]` encodes a run.
 FIELDS = (
     "query",
     "samples",
@@ -26,18 +34,9 @@ FIELDS = (
     "support",
     "implied",
 )
-"""The fields of a packed query, in order; the page reads them by these names.
 
-``tokens`` are the nodes, ascending, and every row below is an index into them. ``ties`` lists the rows of
-each component larger than one token; every other node is a component by itself, and components are numbered
-by their smallest token. ``hard_indices`` index ``hard_values``; a soft score is 0 except at ``soft_rows``.
-``heights`` are by component; ``above``, ``below``, ``edges`` and ``support`` are the order, and ``implied``
-its rows that a longer path replaces. Ascending lists and the ends of the order are stored as differences, and
-in lists of whole numbers ``[value, times]`` encodes a run.
-"""
-
+# Minimum length of a run for which `[value, times]` is shorter.
 SHORTEST_RUN = 4
-"""Minimum length of a run for which ``[value, times]`` is shorter."""
 
 
 def differences(values: Integers) -> list[int | list[int]]:
@@ -56,8 +55,8 @@ def runs(values: Integers) -> list[int | list[int]]:
     return shortened
 
 
+# Queries, and rows of nodes and order, read at a time.
 QUERIES_AHEAD, ROWS_AHEAD = 64, 1 << 20
-"""Queries, and rows of nodes and order, read at a time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,14 @@ from attomaton.base.ragged import centre, largest_of, sum_at
 from attomaton.base.tables import Float64
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 
+# Most components for exact arithmetic in Python integers: well under a second.
 MOST_PROVED = 20_000
-"""Most components for exact arithmetic in Python integers: well under a second."""
 
+# Larger forces and flows mean divergence; their squares soon overflow.
 DIVERGED = 1e100
-"""Larger forces and flows mean divergence; their squares soon overflow."""
 
+# Constraint violation that rounding may cause.
 FEASIBLE_VIOLATION = 1e-9
-"""Constraint violation that rounding may cause."""
 
 
 @dataclass(frozen=True, eq=False)

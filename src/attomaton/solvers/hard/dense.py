@@ -17,17 +17,17 @@ from attomaton.graphs.separation import unit_rows
 from attomaton.solvers.hard.problem import EmbeddedProblem
 from attomaton.solvers.hard.rows import RowConstraints, RowProof
 
+# Eigenvalues of the kernel smaller than this, relative to the largest, count as zero.
 NEGLIGIBLE_EIGENVALUE = 1e-12
-"""Eigenvalues of the kernel smaller than this, relative to the largest, count as zero."""
 
+# Problems with more constraints, or more numbers in their directions, are not attempted.
 MOST_CONSTRAINTS, MOST_FRAME_ENTRIES = 1_500, 5_000_000
-"""Problems with more constraints, or more numbers in their directions, are not attempted."""
 
+# A direction whose component outside the span of the others is shorter than this depends on them.
 DEPENDENT_DIRECTION = 1e-13
-"""A direction whose component outside the span of the others is shorter than this depends on them."""
 
+# A margin violated by less than this, relative to the largest, counts as met.
 MET = 1e-11
-"""A margin violated by less than this, relative to the largest, counts as met."""
 
 CORRECTIONS = 5  # double-double refinements of the answer
 _qr: Any = qr

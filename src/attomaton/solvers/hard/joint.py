@@ -20,11 +20,11 @@ from attomaton.base.tables import Float64, Int32
 from attomaton.solvers.hard.certify import certify_forces
 from attomaton.solvers.hard.problem import EmbeddedProblem
 
+# Most Newton steps for one τ, and most steps of one proximal problem.
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
-"""Most Newton steps for one τ, and most steps of one proximal problem."""
 
+# Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first.
 DENSE_NODES, JOINT_PATIENCE = 2000, 300
-"""Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first."""
 
 
 class Nearest(NamedTuple):

@@ -20,24 +20,24 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.separation import bound_singular, unit_rows
 from attomaton.solvers.hard.certify import DIVERGED, FEASIBLE_VIOLATION, HardCertificate
 
+# Rounding error of double-double sums, relative to the sum of absolute terms; a bound for any dimension.
 PAIRED = 2.0**-95
-"""Rounding error of double-double sums, relative to the sum of absolute terms; a bound for any dimension."""
 
+# Allowance for the rounding of the few subsequent float64 operations.
 FLOAT_ALLOWANCE = 1e-13
-"""Allowance for the rounding of the few subsequent float64 operations."""
 
+# Singular values between these, relative to the largest, leave it undecided whether ties are dependent.
 UNCLEAR, CLEAR = 1.5e-15, 1e-7
-"""Singular values between these, relative to the largest, leave it undecided whether ties are dependent."""
 
+# Most numbers in the directions of dependent ties that are decomposed.
 MOST_DIRECTION_ENTRIES = 5_000_000
-"""Most numbers in the directions of dependent ties that are decomposed."""
 
 UNIT_ROUNDOFF = float(np.finfo(np.float64).eps)
+# Largest size of double-double sums: seconds, not minutes.
 MOST_PAIRED_PRODUCTS = 200_000_000
-"""Largest size of double-double sums: seconds, not minutes."""
 
+# Rows closer than this, relative to their lengths, are reported if an answer is not certified.
 NEAR_ROWS = 1e-6
-"""Rows closer than this, relative to their lengths, are reported if an answer is not certified."""
 
 
 @dataclass(frozen=True, eq=False)

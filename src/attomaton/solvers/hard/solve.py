@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from attomaton.solvers.norms.interior import InteriorPoint
     from attomaton.solvers.norms.solve import FactoredSolution
 
+# Scores of problems up to this size are summed in double-double.
 FEW_PRODUCTS = 100_000
-"""Scores of problems up to this size are summed in double-double."""
 
+# Most nodes for which a dense solver is the fallback.
 SMALL_PROBLEM = 600
-"""Most nodes for which a dense solver is the fallback."""
 
 
 @runtime_checkable

@@ -17,12 +17,12 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.hard.certify import FEASIBLE_VIOLATION, BoundsCertificate, find_extremes, margins
 from attomaton.solvers.norms.problem import FactoredProblem
 
+# The sum of the singular values, the largest absolute entry, or the largest singular value.
 WeightNorm = Literal["nuclear", "max", "spectral"]
-"""The sum of the singular values, the largest absolute entry, or the largest singular value."""
 
 SYMBOLS: dict[WeightNorm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
+# Numpy's names of the norms of singular values.
 ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
-"""Numpy's names of the norms of singular values."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.norms.certify import WeightNorm, lower_bound, relative_gap, upper_bound
 from attomaton.solvers.norms.problem import FactoredProblem
 
+# Fraction of the distance to the boundary that a step takes.
 SHORT = 0.95
-"""Fraction of the distance to the boundary that a step takes."""
 
+# Regularisation of a system's diagonal, since it becomes singular at the optimum.
 DIAGONAL_RAISE = 1e-14
-"""Regularisation of a system's diagonal, since it becomes singular at the optimum."""
 
+# A lower bound that no float64 answer can reach: the constraints contradict each other.
 HOPELESS = 1e14
-"""A lower bound that no float64 answer can reach: the constraints contradict each other."""
 
 
 class Point(NamedTuple):

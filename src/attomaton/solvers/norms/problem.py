@@ -16,11 +16,11 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.components import Components, find_ends, find_needed, find_ties
 from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
+# Most refinements of the residual of violated ties.
 MOST_TIE_ROUNDS = 20
-"""Most refinements of the residual of violated ties."""
 
+# A tie whose squared distance from the span of others is below this follows from them.
 DEPENDENT_TIE = 1e-13
-"""A tie whose squared distance from the span of others is below this follows from them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ from attomaton.solvers.norms.problem import FactoredProblem, factored_problem
 if TYPE_CHECKING:
     from attomaton.solvers.norms.interior import InteriorPoint
 
+# Singular values smaller than this, relative to the largest, do not count for the rank.
 NEGLIGIBLE_SINGULAR = 1e-5
-"""Singular values smaller than this, relative to the largest, do not count for the rank."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

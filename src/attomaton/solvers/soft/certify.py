@@ -26,8 +26,8 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.soft.curvature import measure_slopes
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 
+# Largest error of a score in a certified answer.
 SCORES_WITHIN = 1e-6
-"""Largest error of a score in a certified answer."""
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from attomaton.base.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 
+# Smallest change of logits along a step for which ln(1 + d)/d is computed.
 LEAST_REACH = 1e-12
-"""Smallest change of logits along a step for which ln(1 + d)/d is computed."""
 
+# Most consecutive steps of `solve_direct` that do not lower the largest entry of the gradient.
 STEP_PATIENCE = 20
-"""Most consecutive steps of :func:`solve_direct` that do not lower the largest entry of the gradient."""
 
+# A matrix, as a function of the vector that it multiplies.
 Product = Callable[[Float64], Float64]
-"""A matrix, as a function of the vector that it multiplies."""
 
 solve_dense: Any = np.linalg.solve
 

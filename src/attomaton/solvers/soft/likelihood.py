@@ -30,8 +30,8 @@ NOT_ONE_CORPUS = (
     "the choices and components come from different corpora: a choice set leaves its component, or no "
     "choices connect it; give the samples from which the components were computed"
 )
+# Largest known offset of a member of a choice set: multiplicities are 32-bit integers.
 MOST_ODDS = float(np.log(2**31 - 1))
-"""Largest known offset of a member of a choice set: multiplicities are 32-bit integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +151,8 @@ def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LucePr
     )
 
 
+# Bound on the rounding error of a gradient entry for each choice.
 CHOICE_ROUNDING = 8 * float(np.finfo(np.float64).eps)
-"""Bound on the rounding error of a gradient entry for each choice."""
 
 
 class Slopes(NamedTuple):

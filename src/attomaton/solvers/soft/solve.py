@@ -28,8 +28,8 @@ from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.newton import Newton
 
+# Most refinements of the residual of W.
 MOST_WEIGHT_REFINEMENTS = 6
-"""Most refinements of the residual of W."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ Slope = tuple[Float64, Float64, Float64]
 
 @dataclass(frozen=True)
 class MassHead:
-    """The token-id head of the first paper: the probability of the label is the attention mass on it.
+    """A head that reads attention as probability: the label's probability is the attention mass on it.
 
     Examples
     --------

@@ -44,7 +44,9 @@ class Orthonormal(Checked):
 
 @dataclass(frozen=True)
 class RandomUnit(Checked):
-    """Draw rows of length ``dim`` uniformly from the unit sphere; below ``n_tokens`` they are dependent.
+    """Draw each row uniformly from the unit sphere in ``dim`` dimensions.
+
+    If ``dim`` < ``n_tokens``, the rows are linearly dependent.
 
     Examples
     --------

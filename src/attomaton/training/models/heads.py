@@ -158,13 +158,13 @@ class EmbeddingDistance:
         return -error.square().sum(0), derivative
 
 
+# Name of a readout → its class; stored runs can name these.
 HEADS: dict[str, type[Any]] = {
     "token-id": TokenId,
     "tied": Tied,
     "untied": Untied,
     "distance": EmbeddingDistance,
 }
-"""Name of a readout → its class; stored runs can name these."""
 
 
 def reads_mass(head: object) -> bool:

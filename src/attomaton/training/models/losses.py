@@ -81,8 +81,8 @@ class CorrelationLoss:
         return label_values * 0.0 - 1.0
 
 
+# Name of a loss → its class; stored runs can name these.
 LOSSES: dict[str, type[Any]] = {"log": LogLoss, "squared": SquaredLoss, "correlation": CorrelationLoss}
-"""Name of a loss → its class; stored runs can name these."""
 
 
 def slope_at(loss: Loss, value: float) -> float:

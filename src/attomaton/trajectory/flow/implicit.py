@@ -10,16 +10,15 @@ from attomaton.base.tables import Float64
 from attomaton.trajectory.flow.embedded import EmbeddedFlow
 from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
 
+# The gradient flow of a training loss, in coordinates in which it has the form dx/dt = −η ∇L(x).
+#
+# Coordinates fall into independent blocks.
 LossFlow = OrthonormalFlow | EmbeddedFlow
-"""The gradient flow of a training loss, in coordinates in which it has the form dx/dt = −η ∇L(x).
-
-Coordinates fall into independent blocks.
-"""
 
 SMALLEST_WIDTH = 1e-6  # the step in ln t below which the flow is given up
 
+# The next step in ln t is SAFETY · (tolerance/error)^¼ of the last, within these factors.
 SAFETY, LARGEST_GROWTH, LARGEST_CUT = 0.9, 3.0, 0.2
-"""The next step in ln t is SAFETY · (tolerance/error)^¼ of the last, within these factors."""
 
 GAMMA = 0.25  # the diagonal of the method below
 
@@ -32,9 +31,9 @@ STAGES = (
 )
 STAGE_TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
 FOURTH_ORDER = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
+# A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
+# (Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6).
 THIRD_ORDER = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
-"""A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
-(Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
 
 
 @dataclass(frozen=True)

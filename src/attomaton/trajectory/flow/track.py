@@ -24,8 +24,8 @@ MOST_WARM_UPS = 32  # maximum number of warm-ups, if gradient descent still osci
 CALM = 1e-7  # oscillations this small, relative to the norm of the coordinates, need no longer warm-up
 FALLING = 0.9  # oscillations that do not fall to this share while the warm-up doubles do not die out
 
+# Size of a rounding error, and factor on the distance of a second descent to bound its effect.
 ROUNDING_ERROR, ROUNDING_FACTOR = 1e-15, 10.0
-"""Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
 
 FIRST_WIDTH = 0.1  # the first step in ln t
 SMALLEST_GRADIENT = 1e-300  # gradients are taken to be at least this, so that they have a logarithm
