@@ -95,7 +95,7 @@ def test_wrong_asking_is_refused():
     for scored in (np.ones(3, bool), np.zeros(8, bool)):
         with pytest.raises(MismatchedParts, match="for each of 8 positions"):
             LabelledContexts.of(draw_documents(9), length=8, n_tokens=12, scored=scored)
-    with pytest.raises(MismatchedParts, match="another length"):
+    with pytest.raises(MismatchedParts, match="different lengths"):
         replace_heads(
             MODEL, CONTEXTS, means_from=LabelledContexts.of(draw_documents(9), length=5, n_tokens=12)
         )

@@ -1,4 +1,4 @@
-"""Causal value of heads: how much the loss rises with mean patterns, and with mean outputs.
+"""Causal value of heads: how the loss rises with mean patterns, and with mean outputs.
 
 Mean outputs also remove what a head reads, so they alone are not evidence about where it looks.
 """

@@ -83,7 +83,7 @@ class HeadContexts(Tabular):
 
     def _blocks(self) -> list[Block]:
         rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
-        columns = "Attention in %: of the head (own), as predicted by rungs (+1, …); * marks the next token."
+        columns = "Attention in %: own, and as rungs predict it (+1, …); * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
         return [repr(self), columns, *legend, *map(self._grid_of_context, range(len(self.rows)))]
 

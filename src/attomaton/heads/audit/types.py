@@ -125,7 +125,7 @@ class HeadType:
             text += "; there are no random heads to compare with, so random weights may do the same"
         if not self.is_stable:
             first, second = self.halves
-            text += f"; by shares alone, {first} in the first half of the documents, {second} in the second"
+            text += f"; by shares only, {first} in the first half of the documents and {second} in the second"
         return text
 
 
