@@ -165,7 +165,7 @@ def test_the_probabilities_of_a_pair_are_the_shares_of_its_outcomes():
     assert fit.log_likelihood == pytest.approx(50 * np.log(0.5) + 20 * np.log(0.2) + 30 * np.log(0.3))
     assert fit.aic == pytest.approx(4 - 2 * fit.log_likelihood)
     assert (fit.n_ties, fit.n_parameters) == (30, 2)
-    with pytest.raises(UnsupportedOption, match="need pairs|are for pairs"):
+    with pytest.raises(UnsupportedOption, match=r"need pairs|are for pairs"):
         fit.probability(0, [0, 0])
     with pytest.raises(UnsupportedOption, match="fit with moved_first="):
         fit.outcomes(0, 1, moved_first=0)

@@ -23,11 +23,11 @@ Refusal = type[AttomatonError]
 
 MEND = "correct it, or use a value that attomaton returned"
 
+# Requirements of kernels, for `np.require`: in C order, aligned, and a plain array.
 CONTIGUOUS: Final = ("C", "A", "E")
-"""Requirements of kernels, for ``np.require``: in C order, aligned, and a plain array."""
 
+# Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap.
 MOST_COUNTED = 1 << 53
-"""Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap."""
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:

@@ -7,6 +7,7 @@ code that does not know attomaton can catch it.
 from collections.abc import Generator
 from contextlib import contextmanager
 
+# Module that a plain install leaves out → its name in messages, and the extra that installs it.
 EXTRA_PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
     "duckdb": ("DuckDB", "duckdb"),
@@ -26,7 +27,6 @@ EXTRA_PACKAGES = {
     "trackio": ("trackio", "trackio"),
     "wandb": ("wandb", "wandb"),
 }
-"""Module that a plain install leaves out → its name in messages, and the extra that installs it."""
 
 
 class AttomatonError(Exception):

@@ -13,8 +13,8 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed, count_noun
 from attomaton.base.tables import to_pandas, to_polars
 
+# Columns of token ids, or of lists of token ids.
 TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
-"""Columns of token ids, or of lists of token ids."""
 
 _arrow: Any = pa
 

@@ -16,8 +16,8 @@ Answer = TypeVar("Answer")
 
 CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
+# Bytes of memory to assume where the system does not report them (Windows).
 ASSUMED = 4_000_000_000
-"""Bytes of memory to assume where the system does not report them (Windows)."""
 
 
 def count_processors() -> int:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 LARGEST_WHOLE = 2**63 - 1  # kernels and files store whole numbers in 64 bits
+# Most threads or processes: more than any machine has processors, and few enough to start.
 MOST_THREADS = 1024
-"""Most threads or processes: more than any machine has processors, and few enough to start."""
 
 MOST_TRAINING_STEPS = 10**12  # steps of training: at a million per second, eleven days
+# Most trials of an experiment: each draws a corpus of its own.
 MOST_TRIALS = 1_000_000
-"""Most trials of an experiment: each draws a corpus of its own."""
 
 VALUE_LENGTH = 60  # characters of a wrong value that an error message repeats
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows drive

@@ -10,14 +10,14 @@ from typing import Any
 
 from attomaton.base.artifacts import begins_with
 
+# Characters that occur only inside JSON strings, and their escapes.
 ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""Characters that occur only inside JSON strings, and their escapes."""
 
+# The package whose assets all pages share.
 COMMON = "attomaton.base"
-"""The package whose assets all pages share."""
 
+# Whether a file is a page of attomaton, which a new one may replace.
 is_page = begins_with(b'<meta name="generator" content="attomaton">')
-"""Whether a file is a page of attomaton, which a new one may replace."""
 
 
 def to_json(record: Any) -> str:

@@ -26,8 +26,8 @@ FULL_BAR = 20  # characters of a full bar in plain text
 MOST_HTML_ROWS = 200  # most rows of a table in a notebook
 UNBROKEN = 18  # characters of a cell that a notebook does not break
 
+# Colours that readers with any kind of colour vision can distinguish (Okabe and Ito).
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
-"""Colours that readers with any kind of colour vision can distinguish (Okabe and Ito)."""
 
 _EDGE_COLOURS = {True: GREEN, False: ORANGE, None: "rgba(128,128,128,.6)"}
 _NUMBER = re.compile(r"[+-]?[\d,.]+(e[+-]?\d+)?%?|[+-]?inf|[-–]?")
@@ -174,8 +174,8 @@ class Chips:
         return " ".join([self.before, *words] if self.before else words)
 
 
+# One block of a result: a line, a table, bars, or tokens in a row.
 Block = str | Signal | Grid | Listing | Bars | Chips
-"""One block of a result: a line, a table, bars, or tokens in a row."""
 
 
 class Printed:

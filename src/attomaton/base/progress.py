@@ -4,11 +4,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# Called with a stage, the amount done and the total; with 0 and 0 when the stage begins.
 Progress = Callable[[str, int, int], object]
-"""Called with a stage, the amount done and the total; with 0 and 0 when the stage begins."""
 
+# Called with the amount done and the total.
 Advance = Callable[[int, int], object]
-"""Called with the amount done and the total."""
 
 
 def silent(*_: object) -> None:

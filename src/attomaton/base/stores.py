@@ -17,12 +17,12 @@ CREDENTIALS = (
 )
 S3_TRIES = 8  # with pauses of half a minute in all
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
+# Scheme of a URL → the library that fsspec needs for it, and how to install it.
 _STORES = {
     **dict.fromkeys(("s3", "s3a"), ("the library s3fs", "'attomaton[remote]'")),
     **dict.fromkeys(("gs", "gcs"), ("the library gcsfs", "gcsfs")),
     **dict.fromkeys(("abfs", "az"), ("the library adlfs", "adlfs")),
 }
-"""Scheme of a URL → the library that fsspec needs for it, and how to install it."""
 
 
 class NothingThere(errors.UnreadableSource, FileNotFoundError):

@@ -146,8 +146,8 @@ def join_chunks(chunked: Any) -> Any:
     return _arrow.concat_arrays(filled or [_arrow.nulls(0, chunked.type)])
 
 
+# Arrow's name of a type → NumPy's type; `pyarrow.array` would import pandas first.
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
-"""Arrow's name of a type → NumPy's type; ``pyarrow.array`` would import pandas first."""
 
 
 def _array(values: Any, kind: Any) -> Any:

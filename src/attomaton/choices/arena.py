@@ -8,6 +8,7 @@ import pyarrow as pa
 from attomaton.base.options import whole_number
 from attomaton.base.tables import table_of
 
+# The true strength of each model, in log odds of a win against a loss.
 STRENGTHS = {
     "atlas": 1.4,
     "birch": 1.3,
@@ -21,18 +22,17 @@ STRENGTHS = {
     "juniper": -0.9,
     "kelp": -1.5,
 }
-"""The true strength of each model, in log odds of a win against a loss."""
 
 NEWCOMER, NEWCOMER_BATTLES = "lotus", 40  # a model that lost all of its few battles
 
+# The mean length of the answers of models, in standard deviations from the mean of all.
 LENGTHS = {"dune": 0.8, "birch": -0.6}
-"""The mean length of the answers of models, in standard deviations from the mean of all."""
 
+# Category → the change of the strength of each model.
 CATEGORIES = {"writing": {}, "code": {"cobalt": 0.8, "atlas": -0.4}, "math": {"fjord": 0.7}}
-"""Category → the change of the strength of each model."""
 
+# The effects of being first, of a standard deviation of length, and of a tie, in log odds.
 FIRST_EFFECT, LENGTH_EFFECT, TIE_ODDS = 0.15, 0.4, -0.8
-"""The effects of being first, of a standard deviation of length, and of a tie, in log odds."""
 
 LENGTH_TASTE = 0.3  # standard deviation of the length effect over judges
 

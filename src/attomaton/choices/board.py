@@ -26,8 +26,8 @@ from attomaton.choices.ratings import Ratings, outcome_probabilities
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
+# Most items with standard errors, and most components; each needs a dense matrix of that size.
 MOST_RATED = 2_048
-"""Most items with standard errors, and most components; each needs a dense matrix of that size."""
 
 SHOWN_ROWS, SHOWN_BOARDS = 20, 12  # items of each board, and boards, that are printed
 

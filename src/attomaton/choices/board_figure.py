@@ -12,11 +12,11 @@ from attomaton.choices.board_rows import BoardRow, rank_interval
 
 MOST_ROWS_DRAWN, MOST_LINES = 40, 14  # items of each board that are drawn, and lines
 
+# Height of a row and of the margins in inches, and characters of a name.
 ROW_HEIGHT, MARGIN_HEIGHT, NAME_WIDTH = 0.17, 0.75, 28
-"""Height of a row and of the margins in inches, and characters of a name."""
 
+# Styles of lines, each for seven colours; the size of a figure of lines in inches.
 LINE_STYLES, LINES_WIDTH, LINES_HEIGHT = ("-", "--", ":"), TWO_COLUMNS / 1.5, 2.6
-"""Styles of lines, each for seven colours; the size of a figure of lines in inches."""
 
 MOST_TICKS = 12  # categories below which each is named on the axis
 

@@ -20,8 +20,8 @@ from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
 from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices, SetChoices
 
+# The options that describe choices, whatever the form of the table.
 COVARIATES = ("moved_first", "features", "style", "cluster", "by")
-"""The options that describe choices, whatever the form of the table."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))  # the roles of the two items of a pair
 
@@ -30,10 +30,10 @@ MOST_CATEGORIES = 1000  # maximum number of categories; a fit of a category take
 RELATIVE = " (relative)"  # suffix of the names of coefficients of ``style=``
 
 
+# The style features of LMArena.
 ARENA_STYLE = tuple(
     f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
 )
-"""The style features of LMArena."""
 
 
 class Covariates(NamedTuple):

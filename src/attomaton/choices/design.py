@@ -18,9 +18,10 @@ EXACT = 2**53  # up to this size every integer is a float64
 
 MOST_CLASSES = 100  # more labels than this are a measurement, not classes
 
+# The name of a dummy column, as formulaic and patsy write it.
 DUMMY = re.compile(r"(.+)\[(?:T\.)?([^\]]+)\]")
-"""The name of a dummy column, as formulaic and patsy write it."""
 
+# Class of a statsmodels model, with family and link → our model.
 STATSMODELS = {
     "Logit": "logit",
     "MNLogit": "logit",
@@ -29,7 +30,6 @@ STATSMODELS = {
     "GLM Binomial Logit": "logit",
     "GLM Poisson Log": "poisson",
 }
-"""Class of a statsmodels model, with family and link → our model."""
 
 
 class Regression(NamedTuple):

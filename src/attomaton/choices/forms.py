@@ -19,8 +19,8 @@ from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, re
 MOST_PAIRED = 1 << 16  # pairs of best and worst that are always allowed
 
 
+# The text before the number in the name of a column of positions, such as `rank1`.
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
-"""The text before the number in the name of a column of positions, such as ``rank1``."""
 
 
 class NamedColumns(NamedTuple):
@@ -320,18 +320,18 @@ BEST_WORST = Form(_read_best_worst, {"best", "worst", "choice_set"})
 LONG = Form(_read_long, {"situation", "alternative", "chosen"}, set())
 RANK_ENTRIES = Form(_read_rank_entries, {"situation", "alternative", "ranks"}, set())
 
+# The forms that are tried if columns are named, in this order.
 FORMS = (RANKINGS, RANK_COLUMNS, OUTCOMES, PAIRS, SETS, BEST_WORST, LONG, RANK_ENTRIES)
-"""The forms that are tried if columns are named, in this order."""
 
+# The forms that are tried if no columns are named, in this order.
 USUAL = (BEST_WORST, LONG, PAIRS, SETS, OUTCOMES, RANKINGS)
-"""The forms that are tried if no columns are named, in this order."""
 
+# The usual columns of arenas and of chess games, which need not be named.
 ARENAS: list[dict[str, Any]] = [
     {"first": "model_a", "second": "model_b", "outcome": "winner"},
     {"first": "model_a", "second": "model_b", "outcome": ["winner_model_a", "winner_model_b", "winner_tie"]},
     {"first": "White", "second": "Black", "outcome": "Result"},
 ]
-"""The usual columns of arenas and of chess games, which need not be named."""
 
 
 def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:

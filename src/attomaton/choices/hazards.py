@@ -179,8 +179,8 @@ def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | N
             total += len(case) * width
             if total > MOST_AT_RISK:
                 raise InvalidSamples(
-                    f"the risk sets of all events together need more than {MOST_AT_RISK:,} numbers in memory; "
-                    "give fewer columns or cases, or, if the model allows it, divide the cases with strata="
+                    f"the risk sets of all events need more than {MOST_AT_RISK:,} numbers in memory; give "
+                    "fewer columns or cases, or, if the model allows it, divide the cases with strata="
                 )
             cases.append(case)
             lengths.append(len(case))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 else:
     ItemScores = Any  # both are loaded when needed
 
+# Scale → its unit in log odds, and the mean score of a component.
 SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
-"""Scale → its unit in log odds, and the mean score of a component."""
 
 
 class Comparison(NamedTuple):

@@ -19,17 +19,18 @@ LISTED_OUTCOMES = 4  # how many unreadable outcomes an error names
 TIES = ("tie", "draw", "tied")  # names of columns that mark ties
 TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")  # words for a tie; ``tie (…)`` also counts
 
+# Strings for the score of the first of a pair.
 SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
-"""Strings for the score of the first of a pair."""
 
+# Strings for truth values.
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-"""Strings for truth values."""
 
+# Words in the names of columns that may contain the index of the winner.
 INDEX_NAMES = re.compile(
     "winner|winning|victor|chosen|choice|pick|select|prefer|better|best|vote|label", re.IGNORECASE
 )
-"""Words in the names of columns that may contain the index of the winner."""
 
+# Words for a win of the first item, a win of the second, and a tie; a table uses one row of these.
 SIDES = (
     (("a",), ("b",), ()),
     (("1", "first"), ("2", "second"), ("x",)),
@@ -38,7 +39,6 @@ SIDES = (
     (("home", "h"), ("away", "a"), ("d", "x")),
     (("win", "won", "w"), ("loss", "lost", "lose", "l"), ("d", "t")),
 )
-"""Words for a win of the first item, a win of the second, and a tie; a table uses one row of these."""
 
 USUAL_WORDS = {word for words in SIDES for meaning in words for word in meaning}
 

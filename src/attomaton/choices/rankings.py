@@ -17,10 +17,10 @@ from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.choices.numbering import BadRows, check_unrolled, is_missing
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 
+# Counted rankings: the numbers of the items, best first, and their ranks from 0; tied items share one.
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
 )
-"""Counted rankings: the numbers of the items, best first, and their ranks from 0; tied items share one."""
 
 MOST_UNROLLED = 3_000_000  # entries of choice sets that are always allowed; they need 0.8 GB
 

@@ -15,8 +15,8 @@ from attomaton.choices.forms import NamedColumns
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
+# A tag in a PGN file, such as `[White "Polgar"]`.
 TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
-"""A tag in a PGN file, such as ``[White "Polgar"]``."""
 
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:

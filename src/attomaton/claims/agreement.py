@@ -25,8 +25,8 @@ AGREEMENT_SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("cosine", "size", "error", "bound")),
     ]
 )
+# Attention has turned away if cos(W, Q̄) is below this.
 AWAY = 0.5
-"""Attention has turned away if cos(W, Q̄) is below this."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,20 +16,20 @@ from attomaton.claims.evidence import Evidence, correlation_of, find_tangents
 from attomaton.claims.limits import dense
 from attomaton.claims.verdicts import Judgement
 
+# Distances and angles below this count as zero.
 NEGLIGIBLE = 1e-6
-"""Distances and angles below this count as zero."""
 
+# A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away.
 NEAR_CORRELATION = 0.9
-"""A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
+# A path with more attention than this below the highest component at half of the steps is not near.
 MISSED = 0.1
-"""A path with more attention than this below the highest component at half of the steps is not near."""
 
+# A difference from the Luce odds (total variation, at most 1) above this gives no information.
 UNINFORMATIVE = 0.1
-"""A difference from the Luce odds (total variation, at most 1) above this gives no information."""
 
+# Normalised steps of length η oscillate around W_fin by about η/2; by this many η at most.
 SWINGS = 2.0
-"""Normalised steps of length η oscillate around W_fin by about η/2; by this many η at most."""
 
 
 def tangent_of(correlation: float) -> float:

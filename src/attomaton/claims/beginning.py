@@ -16,23 +16,23 @@ from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import DeepTrace
 
+# The smallest cos(W, Q̄) of every layer while the loss has hardly fallen.
 NEAR_COSINE = 0.98
-"""The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
 
+# The relative fall up to which the loss has hardly fallen.
 FALLEN = 0.05
-"""The relative fall up to which the loss has hardly fallen."""
 
+# The smallest cosine of W and its course.
 LEAST_COSINE = 0.8
-"""The smallest cosine of W and its course."""
 
+# The relative fall of the loss up to which the course is judged.
 FOLLOWED = 0.4
-"""The relative fall of the loss up to which the course is judged."""
 
+# The first step after which the forecast of W is not zero.
 FIRST_STEP = 3
-"""The first step after which the forecast of W is not zero."""
 
+# Initial weights of this share of the forecast no longer hide it.
 FADED = 0.1
-"""Initial weights of this share of the forecast no longer hide it."""
 
 
 def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
@@ -176,9 +176,9 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)
 
 
+# The theorem's four bounds, and two observations about W beyond them.
 BEGINNING_CLAIMS: tuple[Claim[Agreement], ...] = (
     *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHT_SIGNS),
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
     Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turning),
 )
-"""The theorem's four bounds, and two observations about W beyond them."""

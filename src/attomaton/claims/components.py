@@ -23,11 +23,11 @@ from attomaton.graphs.components import Components
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.trace import Trace
 
+# A gap that moves by more between half of the steps and the last grows: half of what ln t moves by.
 GROWTH = 0.5 * float(np.log(2.0))
-"""A gap that moves by more between half of the steps and the last grows: half of what ln t moves by."""
 
+# Times found by the loss are rounded down by at most this factor.
 TIME_ROUNDING = 10**0.125
-"""Times found by the loss are rounded down by at most this factor."""
 
 
 @dataclass(frozen=True)

@@ -24,29 +24,29 @@ from attomaton.claims.measures import Curves, measure_against
 from attomaton.trajectory.forward import Trajectory, fast_forward
 from attomaton.trajectory.sharpness import bound_any_sharpness
 
+# Shares of the steps of plain descent at which its path is computed; half of the steps is the first.
 TIMES = np.array([0.5, 0.625, 0.75, 0.875, 1.0])
-"""Shares of the steps of plain descent at which its path is computed; half of the steps is the first."""
 
+# Multiples of the time reached at half of the steps, for normalised descent.
 LATER = np.array([1.0, 1.5, 2.0, 4.0, 8.0])
-"""Multiples of the time reached at half of the steps, for normalised descent."""
 
+# η λ of the plain descent whose path normalised steps follow: small, so that it is nearly a flow.
 GENTLE = 0.1
-"""η λ of the plain descent whose path normalised steps follow: small, so that it is nearly a flow."""
 
+# The path is computed up to this step of plain descent; runs beyond it are judged as if they were here.
 LAST_STEP = 1e12
-"""The path is computed up to this step of plain descent; runs beyond it are judged as if they were here."""
 
+# To find when a claim can be judged, runs of up to this multiple of the steps are computed.
 MOST_LENGTHENING = 1024
-"""To find when a claim can be judged, runs of up to this multiple of the steps are computed."""
 
+# The factor by which a run that is too short is lengthened for the next try.
 QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
-"""The factor by which a run that is too short is lengthened for the next try."""
 
+# The time at which the path has a given loss is found to the 8th root of ten, and rounded down.
 TIME_HALVINGS = 3
-"""The time at which the path has a given loss is found to the 8th root of ten, and rounded down."""
 
+# Tolerance for comparing losses, relative to 1.
 LOSS_TOLERANCE = 1e-12
-"""Tolerance for comparing losses, relative to 1."""
 
 
 @dataclass(frozen=True, eq=False)

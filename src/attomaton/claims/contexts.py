@@ -11,11 +11,11 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 
+# Up to this many tokens, all scores E W Eᵀ are computed at once.
 SMALL_VOCABULARY = 1_000
-"""Up to this many tokens, all scores E W Eᵀ are computed at once."""
 
+# Largest number of attention entries computed at once.
 MOST_MASSES = 20_000_000
-"""Largest number of attention entries computed at once."""
 
 
 @dataclass(frozen=True, eq=False)

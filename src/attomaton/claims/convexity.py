@@ -15,20 +15,20 @@ from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
 from attomaton.training.models.heads import TokenId, reads_mass
 
+# Random points at which the curvature is computed, over all trials.
 N_POINTS = 1_000
-"""Random points at which the curvature is computed, over all trials."""
 
+# Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed.
 MOST_HESSIAN_DIMENSIONS = 16
-"""Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
 
+# Numbers of Hessians computed at once.
 HESSIAN_NUMBERS = 2_000_000
-"""Numbers of Hessians computed at once."""
 
+# Eigenvalues above −this, relative to the largest, count as nonnegative.
 EIGENVALUE_ROUNDING = 1e-12
-"""Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
+# Share of the largest curvature that embeddings allow below which eigenvalues have few digits.
 FLAT = 1e-3
-"""Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
 
 PROVED = (
     "proved: with log-loss on an attention mass the Hessian is the covariance of e_x e_kᵀ under attention, "

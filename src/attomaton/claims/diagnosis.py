@@ -11,11 +11,11 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 
+# If the loss rises at more than this share of the records, the run does not converge.
 RISES = 0.1
-"""If the loss rises at more than this share of the records, the run does not converge."""
 
+# With more tokens than this many times the dimensions, small changes of W move many scores.
 CROWDED = 2
-"""With more tokens than this many times the dimensions, small changes of W move many scores."""
 
 
 def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:

@@ -19,11 +19,11 @@ from attomaton.base.tables import Bool, Float64, Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.beginning.result import Beginning
 
+# Tokens that a query must have: fewer have no meaningful order.
 FEWEST_TOKENS = 5
-"""Tokens that a query must have: fewer have no meaningful order."""
 
+# An order is kept, or turned, if the agreement is this many deviations from that of two random orders.
 SIGNIFICANT_DEVIATIONS = 1.96
-"""An order is kept, or turned, if the agreement is this many deviations from that of two random orders."""
 
 ENDS_SCHEMA = pa.schema(
     [

@@ -19,19 +19,19 @@ from attomaton.trajectory.sharpness import find_passed
 
 Result = TypeVar("Result")
 
+# The tangent that stands for a right angle or more.
 NOWHERE = 1e9
-"""The tangent that stands for a right angle or more."""
 
 
+# Shorter runs are not judged by their limit.
 FEWEST_STEPS, FEWEST_RECORDS = 100, 10
-"""Shorter runs are not judged by their limit."""
 
 
+# If less attention than this is below the highest component, it underflows: normalised steps are 0/0.
 LEAST_MASS = 1e-290
-"""If less attention than this is below the highest component, it underflows: normalised steps are 0/0."""
 
+# The least mass with a tied head, whose C Eᵀ is the identity only up to rounding.
 LEAST_MASS_TIED = 1e-20
-"""The least mass with a tied head, whose C Eᵀ is the identity only up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,32 +33,32 @@ from attomaton.training.models.losses import LogLoss, slope_at
 from attomaton.training.path import MOST_PATH_DIMENSIONS, trace_path
 from attomaton.training.trace import Trace
 
+# A token with more attention mass than this is selected.
 SELECTED = 1e-2
-"""A token with more attention mass than this is selected."""
 
+# A token with more mass than this that is not selected is ignored.
 LEAST_UNDECIDED = 9e-3
-"""A token with more mass than this that is not selected is ignored."""
 
+# Multiple of the local direction at which masses below the highest component have vanished: e^-30.
 FAR = 30.0
-"""Multiple of the local direction at which masses below the highest component have vanished: e^-30."""
 
+# A tangent that halves in the limit must fall at least to this share; earlier, it falls more slowly.
 CLOSER = 0.9
-"""A tangent that halves in the limit must fall at least to this share; earlier, it falls more slowly."""
 
+# W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction.
 FORGOTTEN = 2.0
-"""W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction."""
 
+# Local directions that differ by less, relative to their norm, count as equal.
 ALIKE = 1e-6
-"""Local directions that differ by less, relative to their norm, count as equal."""
 
+# A selected token with less than this share of its mass at half of the steps is losing its attention.
 KEEPS = 0.7
-"""A selected token with less than this share of its mass at half of the steps is losing its attention."""
 
+# Radii of the regularisation path, in units of ‖W_svm‖.
 LEVELS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-"""Radii of the regularisation path, in units of ‖W_svm‖."""
 
+# The path is computed for at most this many trials.
 PATH_TRIALS = 10
-"""The path is computed for at most this many trials."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,14 +24,14 @@ from attomaton.solvers.hard.solve import Kind
 from attomaton.solvers.norms.certify import measure_norm
 from attomaton.training.steps import Adam, GradientDescent, SignDescent, SpectralDescent
 
+# Tolerance for comparing shares with proved bounds.
 SHARE_TOLERANCE = 1e-6
-"""Tolerance for comparing shares with proved bounds."""
 
+# Bounds of steepest descent are computed for runs of up to this multiple of the steps.
 MOST_MULTIPLE = 64
-"""Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
+# Steps oscillate: a share without a proved bound may fall by this from half of the steps to the end.
 WOBBLE = 0.05
-"""Steps oscillate: a share without a proved bound may fall by this from half of the steps to the end."""
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:

@@ -41,8 +41,8 @@ from attomaton.claims.margins import MARGIN_NORMS, MOST_NORM_DIMENSIONS, Norm, o
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.training.steps import Adam, GradientDescent
 
+# ε of Adam is small if it is below this share of the attention outside the highest component.
 SMALL_EPSILON = 1e-3
-"""ε of Adam is small if it is below this share of the attention outside the highest component."""
 
 
 def need_moving(evidence: Evidence) -> str:
@@ -203,5 +203,5 @@ class MarginClaim:
         return bounds.judge(share, bounds.bound, reached, shortfall, meaning)
 
 
+# One claim per norm; a run has one optimiser, so at most one of them applies.
 MARGIN_CLAIMS = tuple(MarginClaim(norm).claim() for norm in MARGIN_NORMS)
-"""One claim per norm; a run has one optimiser, so at most one of them applies."""

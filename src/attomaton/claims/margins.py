@@ -34,8 +34,8 @@ NORM_OF_STEP: dict[type, Norm] = {
     Muon: "spectral",
 }
 
+# Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long.
 MOST_NORM_DIMENSIONS = 64
-"""Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
 
 
 def own_norm(step: Step) -> Norm | None:

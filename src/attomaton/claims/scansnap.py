@@ -17,20 +17,20 @@ from attomaton.theories.scansnap.flow import LayerFlow
 from attomaton.theories.scansnap.landmarks import find_snap, find_turn, measure_freezing, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
 
+# Relative tolerance of times compared with their formulas.
 TIME_TOLERANCE = 0.25
-"""Relative tolerance of times compared with their formulas."""
 
+# Tolerance of fitted powers compared with the claimed ones.
 POWER_TOLERANCE = 0.1
-"""Tolerance of fitted powers compared with the claimed ones."""
 
+# The law of ratios may be off by this share of 2 (z_l − z_l(0)).
 RATIO_TOLERANCE = 0.05
-"""The law of ratios may be off by this share of 2 (z_l − z_l(0))."""
 
+# Classes are weakly correlated if K times the largest f_n·f_n' is below this.
 WEAK_OVERLAP = 0.1
-"""Classes are weakly correlated if K times the largest f_n·f_n' is below this."""
 
+# η_Y/η_Z from which the decoder counts as faster.
 FAST_DECODER = 10.0
-"""η_Y/η_Z from which the decoder counts as faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +300,7 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
 
 _GROWTH = (_need_weak, _need_times, _need_distinct, _need_own_queries, _need_fast_decoder)
 
+# Claims 1 to 4; claim 5 compares runs with different rates: see figure 6 of the experiments.
 SCANSNAP_CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("gain rises (1)", (_need_weak, _need_times), _judge_rise),
     Claim("gain falls (1)", (_need_weak, _need_times), _judge_fall),
@@ -319,4 +320,3 @@ SCANSNAP_CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("turn (ours)", (_need_weak, _need_times), _judge_turn),
     Claim("snap (ours)", _GROWTH, _judge_snap),
 )
-"""Claims 1 to 4; claim 5 compares runs with different rates: see figure 6 of the experiments."""

@@ -21,17 +21,17 @@ from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
 from attomaton.trajectory.sharpness import STABILITY_LIMIT, bound_any_sharpness
 
+# From this step on, fast-forward is compared with the run.
 LATE_STEP = 1_000
-"""From this step on, fast-forward is compared with the run."""
 
+# Number of records, evenly spaced, at which a run is compared with its forecast.
 RECORDS = 20
-"""Number of records, evenly spaced, at which a run is compared with its forecast."""
 
+# W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step.
 CLOSELY = 0.5
-"""W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
 
+# Rounding errors of a tensor program, relative to ‖W‖.
 WEIGHT_ROUNDING = 1e-12
-"""Rounding errors of a tensor program, relative to ‖W‖."""
 
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:

@@ -15,17 +15,17 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
+# Height in inches of the row of one verdict in a plot, and of everything else.
 VERDICT_HEIGHT, REMAINING_HEIGHT = 0.17, 0.6
-"""Height in inches of the row of one verdict in a plot, and of everything else."""
 
+# Ratios of value and bound are drawn up to this, and down to one over it.
 REACH = 10.0
-"""Ratios of value and bound are drawn up to this, and down to one over it."""
 
+# Marker and colour of judged claims: either alone tells them apart.
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
-"""Marker and colour of judged claims: either alone tells them apart."""
 
+# The evidence for a claim: each theory has its own type.
 AnyEvidence = TypeVar("AnyEvidence")
-"""The evidence for a claim: each theory has its own type."""
 
 
 class VerdictStatus(Enum):

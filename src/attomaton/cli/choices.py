@@ -31,8 +31,8 @@ Column = str | None
 
 JUDGES = "compare_judges"
 TESTS = ("goodness_of_fit", "intransitivity", "cross_validate", JUDGES)
+# Options that may name several columns.
 LISTED_ROLES = {"loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available"}
-"""Options that may name several columns."""
 
 
 @counting_skipped()

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from attomaton import __version__
 from attomaton.cli.stopping import ending_when_stopped
 
+# The commands, in the groups of `--help`.
 GROUPS = {
     "Text": ("learn", "explain", "generate", "score", "diff", "export", "report"),
     "Heads of trained models": ("heads",),
@@ -21,8 +22,8 @@ GROUPS = {
     "Theory and training": ("train", "verify", "reproduce", "begin", "scan-snap"),
     "Tools": ("tokenize", "example", "doctor"),
 }
-"""The commands, in the groups of ``--help``."""
 
+# Parameters that many commands share, in the groups of `--help`.
 PANELS = {
     "Reading": (
         "tokenizer",
@@ -37,8 +38,8 @@ PANELS = {
     "Engine": ("engine", "memory", "threads", "master"),
     "Output": ("out", "overwrite", "figure", "figures", "as_json", "quiet"),
 }
-"""Parameters that many commands share, in the groups of ``--help``."""
 
+# Command → examples of its use.
 EXAMPLES = {
     "example": (
         "attomaton example story.txt",
@@ -84,7 +85,6 @@ EXAMPLES = {
     ),
     "doctor": ("attomaton doctor",),
 }
-"""Command → examples of its use."""
 
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from attomaton.heads.model import Head, HeadModel
 
 
+# Environment variables that keep threads from spinning: a second thread of OpenBLAS would only wait.
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""Environment variables that keep threads from spinning: a second thread of OpenBLAS would only wait."""
 
 LAYERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)  # a layer, or a range of layers
 

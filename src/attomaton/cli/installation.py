@@ -18,13 +18,13 @@ from typing import Any
 from attomaton.base.machine import count_processors, parse_memory, read_cgroup_limit, total_memory
 from attomaton.engines.sparksession import JAVA
 
+# Package → the module to import, where the two names differ by more than a hyphen.
 MODULES = {
     "beautifulsoup4": "bs4",
     "cvxpy-base": "cvxpy",
     "mkdocs-material": "material",
     "scikit-learn": "sklearn",
 }
-"""Package → the module to import, where the two names differ by more than a hyphen."""
 
 FOR_DEVELOPERS = ("all", "dev")  # extras that only gather others
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
+# Field of `Answered` → what it means.
 RULE_MEANINGS = {
     "determined": "the theorem decides",
     "unseen_ignored": "the theorem decides among the tokens with evidence",
     "incomparable": "no component precedes all others; the hard score decides",
     "no_evidence": "no token has evidence under the query",
 }
-"""Field of :class:`~attomaton.automaton.answered.Answered` → what it means."""
 
 
 @reads

@@ -20,6 +20,7 @@ _LETTERS = (
     "Γ Gamma Δ Delta Π Pi Σ sum"
 )
 _PAIRS = f"{_SIGNS} ¼ 1/4 ½ 1/2 {_LETTERS}".split()
+# Sign → what is printed if the output cannot encode it; any other such character becomes "?".
 STAND_INS = {
     **dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True)),
     "\u0304": "",  # the line above a letter
@@ -28,7 +29,6 @@ STAND_INS = {
     **dict.fromkeys("│┃", "|"),
     **dict.fromkeys("┌┐└┘┬┴┏┓┡┩┳╇", "+"),
 }
-"""Sign → what is printed if the output cannot encode it; any other such character becomes "?"."""
 
 
 def encodable(text: str, encoding: str) -> str:
@@ -43,18 +43,18 @@ def can_encode(encoding: str, text: str) -> bool:
     return True
 
 
+# What errors advise in Python → the options of the command line.
 OPTIONS = {
     "Reading(documents='line')": "--documents line",
     "Reading(max_bytes=…)": "--max-document, in megabytes",
 }
-"""What errors advise in Python → the options of the command line."""
 
+# A parameter that an error names, and its value if that is a list.
 _PARAMETER = re.compile(
     r"(?<![\w(-])(winner|loser|choice_set|first|second|outcome|drop|ranking|ranks|scores|best|worst|situation|"
     r"alternative|chosen|available|tied|count|cluster|by|task|tokenizer|revision)"
     r"=(?:\[(.*?)\](?=$|[;,. ]))?(?![{\w'\"])"
 )
-"""A parameter that an error names, and its value if that is a list."""
 
 
 def name_options(text: str) -> str:
@@ -69,8 +69,8 @@ def _name_option(parameter: re.Match[str]) -> str:
     return " ".join(f"{name} {value}" for value in parameter[2].split(", ")) if parameter[2] else name
 
 
+# The keys that commands which read a corpus add to their JSON: the documents that they skipped.
 SKIPPED: ContextVar[Mapping[str, Any]] = ContextVar("SKIPPED", default={})  # noqa: B039  never changed
-"""The keys that commands which read a corpus add to their JSON: the documents that they skipped."""
 
 
 def print_error(text: str) -> None:

@@ -13,8 +13,8 @@ from attomaton.base.printing import clean
 from attomaton.base.progress import Stages
 from attomaton.cli.messages import encodable, print_error
 
+# Seconds after which the line of a stage is repeated; 30 are promised, as other code may keep the GIL.
 INTERVAL = 20.0
-"""Seconds after which the line of a stage is repeated; 30 are promised, as other code may keep the GIL."""
 
 
 @contextmanager

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from attomaton.training.steps import Step
 
 
+# Maximum number of entries of the embedded contexts: 2 GB, of which training needs about two copies.
 MOST_EMBEDDED = 250_000_000
-"""Maximum number of entries of the embedded contexts: 2 GB, of which training needs about two copies."""
 
 
 @reads

@@ -14,8 +14,8 @@ from attomaton.base.remote import as_path, is_url
 if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
 
+# Longest text that is read as a number: below the 4,300 digits that int() reads by default.
 MOST_DIGITS = 4_000
-"""Longest text that is read as a number: below the 4,300 digits that int() reads by default."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)

@@ -16,9 +16,9 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.base.printing import shorten
 from attomaton.corpora.samples import MAX_TOKENS
 
+# Ids of a vocabulary: 2,097,152, eight times the 256 k of the largest tokenizers. Every id up to the largest
+# gets a name, so ids are bounded like counts; three ids must also fit into one 63-bit key.
 VOCABULARY_SIZE = MAX_TOKENS
-"""Ids of a vocabulary: 2,097,152, eight times the 256 k of the largest tokenizers. Every id up to the largest
-gets a name, so ids are bounded like counts; three ids must also fit into one 63-bit key."""
 
 
 def ids_most(n_tokens: int) -> int:
@@ -26,36 +26,36 @@ def ids_most(n_tokens: int) -> int:
     return min(VOCABULARY_SIZE, 4 * n_tokens + (1 << 16))
 
 
+# Characters of one token of a tokenizer file. The longest in use are runs of a few hundred spaces.
 TOKEN_TEXT = 1 << 16
-"""Characters of one token of a tokenizer file. The longest in use are runs of a few hundred spaces."""
 
+# Bytes of a tokenizer file: 64 MB. The largest in use, with 256 k tokens, has half of that.
 TOKENIZER_BYTES = 1 << 26
-"""Bytes of a tokenizer file: 64 MB. The largest in use, with 256 k tokens, has half of that."""
 
+# Declared bytes that the rows of a table may unpack to at once: 256 MB, or four documents of the greatest
+# length allowed. Arrow holds about three times as much while it decodes.
 UNPACKED = 1 << 28
-"""Declared bytes that the rows of a table may unpack to at once: 256 MB, or four documents of the greatest
-length allowed. Arrow holds about three times as much while it decodes."""
 
 UNPACKED_RATIO = 16  # how many times its size a row may unpack to: real text compresses three- to tenfold
+# Largest expansion of a whole file. Gzip reaches no more; real text reaches 10, logs 100.
 FILE_RATIO = 1000
-"""Largest expansion of a whole file. Gzip reaches no more; real text reaches 10, logs 100."""
 
 FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small: 64 MB, like the longest document
+# Documents that any file may contain, however small; beyond that, `FILE_RATIO` per byte.
 DOCUMENT_SLACK = 1 << 20
-"""Documents that any file may contain, however small; beyond that, ``FILE_RATIO`` per byte."""
 
+# Bytes and rows that a table read as a whole may unpack to, however small its file; a row of choices takes
+# about 130 bytes in memory.
 TABLE_BYTES, TABLE_ROWS = 1 << 25, 1 << 22
-"""Bytes and rows that a table read as a whole may unpack to, however small its file; a row of choices takes
-about 130 bytes in memory."""
 
+# Values of a `.json` file or table, however small the file: two million, half a gigabyte as objects.
 TABLE_VALUES = 1 << 21
-"""Values of a ``.json`` file or table, however small the file: two million, half a gigabyte as objects."""
 
 TABLE_RATIO = 32  # bytes to which a byte of a larger file may unpack, where a row takes at least one byte
 FOOTER_BYTES = 1 << 26  # bytes of one string in a Parquet footer: 64 MB
 CONTAINER = 100_000  # entries of one list in a Parquet footer: columns, row groups, metadata pairs
+# Values in one line of JSON: four million, which take about half a gigabyte as Python objects.
 JSON_VALUES = 1 << 22
-"""Values in one line of JSON: four million, which take about half a gigabyte as Python objects."""
 
 PIECE_ROWS = 1 << 16  # rows of a table processed together
 NAME_LENGTH = 80  # characters of a name that an error message shows
@@ -105,13 +105,13 @@ class Allowance:
 
 
 STANDARD_INPUT = "-"  # the name of standard input as a corpus
+# Names of paths that are neither a file nor a folder.
 IRREGULAR = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""Names of paths that are neither a file nor a folder."""
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:

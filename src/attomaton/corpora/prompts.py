@@ -16,8 +16,8 @@ from attomaton.corpora.samples import MAX_TOKENS, Samples, check_range
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 
+# A text or tokens as strings (with a vocabulary), or token ids.
 Context = str | Sequence[str] | Sequence[int]
-"""A text or tokens as strings (with a vocabulary), or token ids."""
 
 
 @dataclass(frozen=True)

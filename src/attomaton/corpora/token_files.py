@@ -20,11 +20,12 @@ from attomaton.corpora.samples import ID_CURE, check_range
 
 TOKENS = "tokens"  # the column of the documents
 ROWS_AT_ONCE = 1 << 14  # most rows read together
+# Bytes read ahead of a file at a URL: as many as Arrow first reads at the end of a file.
 FOOTER_AHEAD = 1 << 16
-"""Bytes read ahead of a file at a URL: as many as Arrow first reads at the end of a file."""
 GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
 
 _arrow: Any = pa
+# Token ids of a document, its source file, and its row there.
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
     [
         _arrow.field(TOKENS, _arrow.list_(_arrow.int32()), nullable=False),
@@ -32,9 +33,8 @@ SHARD_SCHEMA: pa.Schema = _arrow.schema(
         _arrow.field("row", _arrow.int64(), nullable=False),
     ]
 )
-"""Token ids of a document, its source file, and its row there."""
+# Token ids alone, for documents from memory.
 IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
-"""Token ids alone, for documents from memory."""
 
 
 def chunk_of(

@@ -9,8 +9,8 @@ from attomaton.base.ranges import RangeReader
 
 BLOCK_BYTES = 1 << 17  # bytes of a block; the last one may be smaller
 BLOCK_DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
+# End of the message about a file that does not match the manifest of the opened run.
 REPLACED = ", or was replaced after it was opened; load the run again, or write it again"
-"""End of the message about a file that does not match the manifest of the opened run."""
 
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:

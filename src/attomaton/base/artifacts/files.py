@@ -16,8 +16,8 @@ from attomaton.base.remote import AnyPath, RemotePath, as_path
 NAME_BYTES = 255  # longest name that file systems allow
 LISTED_NAMES = 3  # names that a message lists
 DRAFT = ".draft"  # suffix of a file that is being written
+# The whole name, as `draft_name` returns it.
 DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
-"""The whole name, as :func:`draft_name` returns it."""
 
 
 def entry_of(path: Path) -> dict[str, Any]:

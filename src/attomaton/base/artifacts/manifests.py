@@ -14,8 +14,8 @@ from attomaton.base.artifacts.systems import open_no_follow
 from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.base.remote import AnyPath, RemotePath
 
+# The record of a folder that attomaton wrote: its kind, its files, and its own digest.
 MANIFEST = "manifest.json"
-"""The record of a folder that attomaton wrote: its kind, its files, and its own digest."""
 
 FORMAT = 2
 SEAL = "seal"  # the key of the digest in a record
@@ -110,8 +110,8 @@ class FolderKind:
 
 
 RUN = FolderKind("run", "a run", "attomaton learn --out")
+# The kinds that `ownership` needs: a run may contain a training.
 TRAINING = FolderKind("training", "a training", "attomaton train --out")
-"""The kinds that :mod:`.ownership` needs: a run may contain a training."""
 
 
 def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from attomaton.base.artifacts.manifests import MANIFEST, RUN, TRAINING, read_sea
 from attomaton.base.artifacts.systems import remove_locked
 from attomaton.base.errors import UnwritablePlace
 
+# The record of a folder being built: its kind, the end of its name, and patterns of the names in it.
 PARTIAL = "partial.json"
-"""The record of a folder being built: its kind, the end of its name, and patterns of the names in it."""
 
 INNER = TRAINING.name  # the only folder of ours that another may contain: a training in a run
 SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run

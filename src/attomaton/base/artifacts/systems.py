@@ -25,8 +25,8 @@ def _optional_module(name: str) -> Any:
 
 _fcntl, _msvcrt = _optional_module("fcntl"), _optional_module("msvcrt")
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+# Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends.
 _SAFE_FLAGS: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
 
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
 LOCKED_BYTE = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
@@ -86,8 +86,8 @@ def remove_locked(path: Path, file: FileIO) -> None:
 
 RENAME_EXCHANGE = 2  # a flag of renameat2
 AT_WORKING_DIRECTORY = -100  # AT_FDCWD: paths are relative to the working directory
+# Error numbers for a call that the system or the file system does not support.
 UNSUPPORTED_CALL = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
-"""Error numbers for a call that the system or the file system does not support."""
 
 
 def exchange_folders(path: Path, target: Path, spare: Path) -> None:

@@ -89,5 +89,5 @@ def starts_with(sign: bytes) -> Callable[[Path], bool]:
     return is_ours
 
 
+# Whether a file is a Parquet file.
 is_parquet = starts_with(b"PAR1")
-"""Whether a file is a Parquet file."""

@@ -18,8 +18,8 @@ from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_path
 
+# The record of an unfinished upload: which files of the folder are ours.
 UPLOAD_MARKER = "attomaton-upload.json"
-"""The record of an unfinished upload: which files of the folder are ours."""
 
 
 def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:

@@ -15,11 +15,11 @@ from attomaton.corpora.samples import ID_CURE, MAX_TOKENS, NOTHING_SKIPPED, Skip
 
 TEXT_BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
 RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
+# Number types of a `.bin` stream, little-endian.
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
-"""Number types of a ``.bin`` stream, little-endian."""
 
+# A document as text, or as a list of tokens if it is already split.
 Text = str | Sequence[str]
-"""A document as text, or as a list of tokens if it is already split."""
 
 Read = TypeVar("Read")
 Arguments = ParamSpec("Arguments")

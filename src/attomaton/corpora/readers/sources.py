@@ -39,6 +39,7 @@ from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
+# Suffix of a file → its reader; all except Parquet and Arrow may be compressed as .gz or .zst.
 READERS: dict[str, type[FileReader]] = {
     **dict.fromkeys((".txt", ".md", ".log"), TextReader),
     **dict.fromkeys((".jsonl", ".ndjson"), JsonLinesReader),
@@ -49,10 +50,9 @@ READERS: dict[str, type[FileReader]] = {
     **dict.fromkeys((".npy", ".bin"), StreamReader),
     **dict.fromkeys((".fasta", ".fa", ".faa", ".fna"), FastaReader),
 }
-"""Suffix of a file → its reader; all except Parquet and Arrow may be compressed as .gz or .zst."""
 
+# Readers of files that can be read as a whole table.
 TABLE_READERS = {suffix: reader for suffix, reader in READERS.items() if issubclass(reader, TableReader)}
-"""Readers of files that can be read as a whole table."""
 
 GLOB_CHARACTERS = frozenset("*?[")
 BYTE_TYPES: Any = (bytes, bytearray, memoryview)

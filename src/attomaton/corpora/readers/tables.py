@@ -31,8 +31,8 @@ COLUMN_BATCH_ROWS = 1000  # rows that are read at once, if they are not too larg
 SAMPLE_ROWS = 100  # rows of a pandas column that show the type of its values
 ARROW_MAGIC = b"ARROW1"
 FRAME_TYPES = ("DataFrame", "LazyFrame", "Series", "Index")
+# Bytes of the largest Parquet file that is read without a buffer, which a damaged page could make huge.
 UNBUFFERED = 1 << 26
-"""Bytes of the largest Parquet file that is read without a buffer, which a damaged page could make huge."""
 
 _arrow: Any = pa
 _types: Any = pa.types

@@ -36,13 +36,13 @@ from attomaton.corpora.shards import TOKENIZED, VOCABULARY_FILE, TokenizedCorpus
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 FIVE_DIGITS = "[0-9]" * 5
+# The files of a tokenised corpus: shards are numbered by input.
 TOKENIZED_FILES = (
     VOCABULARY_FILE,
     f"part-{FIVE_DIGITS}-{FIVE_DIGITS}.parquet",
     f"{WORD_RECORDS}/*",
     f"{INPUT_RECORDS}/*",
 )
-"""The files of a tokenised corpus: shards are numbered by input."""
 
 SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
 

@@ -25,8 +25,8 @@ SHOWN_TOKENS = 5  # unknown tokens that an error lists
 RESTORE_TOKENIZER = "download the file again"
 ANOTHER_TOKENIZER = "download the file again, or use another tokenizer"
 
+# The token of each byte: the character if it is printable ASCII, otherwise like `<0x0A>`.
 BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
-"""The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
 
 
 def split_words(text: str) -> list[str]:

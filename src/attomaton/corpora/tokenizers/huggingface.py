@@ -26,20 +26,20 @@ from attomaton.corpora.tokenizers.encoders import ANOTHER_TOKENIZER, name_all, r
 
 HUGGING_FACE = "tokenizer.json"
 
+# Longest word for WordPiece, in characters: its time grows with their square; the default is 100.
 LONGEST_WORDPIECE = 1000
-"""Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
 MOST_GROWTH = 128  # largest factor by which the steps of a tokenizer may lengthen a text
+# Steps that may write two characters, or bytes, for one: a sequence of them lengthens a text much.
 DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
-"""Steps that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
 
+# Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
+# large files, as many as an eighth of their characters. Those of 250 k tokens have about a million.
 BEGINNINGS = 1 << 21
-"""Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
-large files, as many as an eighth of their characters. Those of 250 k tokens have about a million."""
 
+# Processor time that a `tokenizer.json` may take for all texts: at the start, for each of the first bytes,
+# and for each byte after these; and the number of first bytes. Real files take 4e-7 to 8e-7 s for a byte.
 START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FIRST_TEXT_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
-"""Processor time that a ``tokenizer.json`` may take for all texts: at the start, for each of the first bytes,
-and for each byte after these; and the number of first bytes. Real files take 4e-7 to 8e-7 s for a byte."""
 
 
 class HuggingFaceEncoder:

@@ -55,6 +55,7 @@ class Scheme:
     special: Mapping[str, int]
 
 
+# Name of a ranks file, without the suffix → what is not in the file.
 SCHEMES = {
     "r50k_base": Scheme(_GPT2, 50256, {END_OF_TEXT: 50256}),
     "p50k_base": Scheme(_GPT2, 50280, {END_OF_TEXT: 50256}),
@@ -71,7 +72,6 @@ SCHEMES = {
     ),
     "o200k_base": Scheme(_O200K, 199998, {END_OF_TEXT: 199999, END_OF_PROMPT: 200018}),
 }
-"""Name of a ranks file, without the suffix → what is not in the file."""
 
 
 class TiktokenEncoder:

@@ -19,8 +19,8 @@ from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
 from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import add_statistics
 
+# The name of all tokens that are not among the most frequent.
 RARE = "<rest>"
-"""The name of all tokens that are not among the most frequent."""
 
 
 def begin(

@@ -24,8 +24,8 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 
+# Number of positions whose smoothed contexts are in memory at once.
 POSITIONS_IN_MEMORY = 4_096
-"""Number of positions whose smoothed contexts are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ import pyarrow as pa
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.tables import Float64, Int64, column
 
+# Vocabularies up to this size have dense tables of pairs; larger ones only the pairs that occur.
 DENSE_TOKENS = 10_000
-"""Vocabularies up to this size have dense tables of pairs; larger ones only the pairs that occur."""
 
+# Entries of a block of columns: 32 MB for each array of them.
 PASS_ENTRIES = 1 << 22
-"""Entries of a block of columns: 32 MB for each array of them."""
 
 _arrow: Any = pa
 

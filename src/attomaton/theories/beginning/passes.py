@@ -64,11 +64,11 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
         start = stop
 
 
+# Pairs of positions listed at once: 16 MB for each array of them.
 PAIRS_AT_ONCE = 1 << 21
-"""Pairs of positions listed at once: 16 MB for each array of them."""
 
+# The counts of the reading itself.
 CORPUS_COUNTS = ("documents", "tokens", "labels", "sequences")
-"""The counts of the reading itself."""
 
 Listed = tuple[str, Int64, Int64, Int64 | None]
 

@@ -127,8 +127,8 @@ class EarlyWeights(Printed):
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
+# Number of lags to print; `.lags` has all.
 PRINTED_LAGS = 32
-"""Number of lags to print; ``.lags`` has all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,14 +18,14 @@ from math import comb, floor, sqrt
 from attomaton.base.options import Checked, checked, choice, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed, Signal
 
+# Step sizes beyond which their powers are not reliable.
 SMALLEST_STEP, LARGEST_SETTING_STEP = 1e-12, 1e6
-"""Step sizes beyond which their powers are not reliable."""
 
+# Requirements of the one-layer theorem on T and V.
 SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
-"""Requirements of the one-layer theorem on T and V."""
 
+# A factor against rounding: a limit such as 3/(8 · 0.075) must not lose a whole step.
 ROUNDING_GUARD = 1 + 1e-12
-"""A factor against rounding: a limit such as 3/(8 · 0.075) must not lose a whole step."""
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Float64, Int64
 from attomaton.theories.decoder.supports import Supports
 
+# Tolerance for meeting log-odds, relative to the largest.
 MET_TOLERANCE = 1e-8
-"""Tolerance for meeting log-odds, relative to the largest."""
 
+# A sum counts as zero below this, relative to the sum of the norms.
 BALANCED = 1e-9
-"""A sum counts as zero below this, relative to the sum of the norms."""
 
+# Weights of equations below this, relative to the largest, are rounding and not part of a contradiction.
 ROUNDED_WEIGHT = 1e-13
-"""Weights of equations below this, relative to the largest, are rounding and not part of a contradiction."""
 
+# Singular values smaller than this, relative to the largest, count as zero.
 NEGLIGIBLE_FEATURE = 1e-10
-"""Singular values smaller than this, relative to the largest, count as zero."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,23 +31,23 @@ from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
+# Number of values of k for the extrapolation to single steps.
 EXTRAPOLATIONS = 8
-"""Number of values of k for the extrapolation to single steps."""
 
+# Maximum difference in a logit between the last two orders.
 LOGIT_TOLERANCE = 3e-7
-"""Maximum difference in a logit between the last two orders."""
 
+# CE − H of a context below which its digits are dropped.
 LEAST_EXCESS = 1e-16
-"""CE − H of a context below which its digits are dropped."""
 
+# Levels that are computed together, so that they stay in the processor's cache.
 BATCH_LEVELS = 4096
-"""Levels that are computed together, so that they stay in the processor's cache."""
 
+# Maximum number of single steps until many steps at once are accurate.
 MOST_SINGLE_STEPS = 100_000
-"""Maximum number of single steps until many steps at once are accurate."""
 
+# η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4.
 UNSTABLE = 4.0
-"""η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,14 +25,14 @@ from attomaton.theories.decoder.features import EmbeddedLimit, check_features, s
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import CorpusSizes, Supports, pack_contexts, supports_of
 
+# The number of tokens of an n-gram, label included.
 NAMED_CONTEXTS = {"unigram": 1, "bigram": 2, "trigram": 3}
-"""The number of tokens of an n-gram, label included."""
 
+# Number of n-grams whose keys fit in 64 bits.
 MOST_KEYS = 1 << 62
-"""Number of n-grams whose keys fit in 64 bits."""
 
+# Number of positions listed at once.
 POSITIONS_AT_ONCE = 1 << 21
-"""Number of positions listed at once."""
 
 
 def read_width(context: object) -> int:

@@ -48,11 +48,11 @@ def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
     return supports, read, read_vocabulary(run.records, size)
 
 
+# Maximum number of entries of W as a dense table: 512 MB.
 LARGEST_WEIGHTS = 1 << 26
-"""Maximum number of entries of W as a dense table: 512 MB."""
 
+# Number of contexts to print.
 FREQUENT = 8
-"""Number of contexts to print."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,8 +15,8 @@ _sparse: Any = sparse
 
 MUCH_LARGER = 10.0
 
+# Number of most frequent classes that are compared pair by pair.
 MOST_COMPARED = 1000
-"""Number of most frequent classes that are compared pair by pair."""
 
 SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before attention moves"
 

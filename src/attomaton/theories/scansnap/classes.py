@@ -30,8 +30,8 @@ from attomaton.graphs.grouping import (
     unpack_pairs,
 )
 
+# Number of tokens in memory at a time while counting classes: about half a gigabyte.
 TOKENS_AT_ONCE = 1 << 24
-"""Number of tokens in memory at a time while counting classes: about half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

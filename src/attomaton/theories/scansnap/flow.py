@@ -33,8 +33,8 @@ from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 LEARNED = LearnedHead()
 
+# Maximum size of the state: stiff steps need a square matrix of this size.
 MAX_STATE = 20_000
-"""Maximum size of the state: stiff steps need a square matrix of this size."""
 
 
 def integrate_flow(

@@ -11,11 +11,11 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.law import Rates, find_class_times
 
+# Maximum size of Y and Z together that can be followed in seconds.
 FEW_NUMBERS = 3000
-"""Maximum size of Y and Z together that can be followed in seconds."""
 
+# Maximum size of the laws of all classes.
 MAX_LAW = 1_000_000
-"""Maximum size of the laws of all classes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.grouping import find_keys
 from attomaton.theories.scansnap.reduced import ReducedCorpus
 
+# The loss of each class, (n_classes,); −∂L/∂c, (n_classes, n_keys); Ẏ at η_Y = 1, of the shape of Y.
 Slope = tuple[Float64, Float64, Float64]
-"""The loss of each class, (n_classes,); −∂L/∂c, (n_classes, n_keys); Ẏ at η_Y = 1, of the shape of Y."""
 
 
 @dataclass(frozen=True)

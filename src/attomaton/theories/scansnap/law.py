@@ -22,11 +22,11 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
+# Learning rates beyond these leave no significant digits in the results.
 SLOWEST, FASTEST = 1e-12, 1e12
-"""Learning rates beyond these leave no significant digits in the results."""
 
+# C₀ for slow attention, where B ∝ Γ.
 SLOW_ATTENTION = 1e9
-"""C₀ for slow attention, where B ∝ Γ."""
 
 
 @dataclass(frozen=True)

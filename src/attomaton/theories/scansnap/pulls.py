@@ -32,11 +32,11 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 _sparse: Any = sparse
+# Number of values gathered at a time.
 VALUES_AT_ONCE = 1 << 23
-"""Number of values gathered at a time."""
 
+# A pull smaller than this, relative to the terms of its difference, counts as zero.
 PULL_NOISE = 1e-12
-"""A pull smaller than this, relative to the terms of its difference, counts as zero."""
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:

@@ -28,20 +28,21 @@ from attomaton.theories.scansnap.followed import FollowedQuery, can_follow, foll
 from attomaton.theories.scansnap.forecast import QueryForecast, forecast_queries
 from attomaton.theories.scansnap.law import Rates
 
+# Scores below this belong to tokens that do not move.
 SCORE_NOISE = 1e-6
-"""Scores below this belong to tokens that do not move."""
 
+# Largest vocabulary for which the exact flow is tried.
 FEW_TOKENS = 50
-"""Largest vocabulary for which the exact flow is tried."""
 
+# If attention learns faster than the decoder by this factor, the exact flow is too stiff to try.
 LEAST_RATIO = 1e-6
-"""If attention learns faster than the decoder by this factor, the exact flow is too stiff to try."""
 
+# Number of evaluations after which the exact flow is given up: usual rates need a few hundred.
 MOST_SLOPES = 2_000
-"""Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
 
 SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
 _ID, _REAL = pa.int32(), pa.float64()
+# The tables of a survey on disk; `rank` counts from 1, the first to fade.
 SURVEY_SCHEMAS = {
     "tokens": pa.schema([("query", _ID), ("token", _ID), ("pull", _REAL)]),
     "distinct": pa.schema(
@@ -58,13 +59,12 @@ SURVEY_SCHEMAS = {
         [("query", _ID), ("label", _ID), ("share", _REAL), ("turn", _REAL), ("snap", _REAL)]
     ),
 }
-"""The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
 
+# Number of tokens of each kind to print.
 TOKENS_PRINTED = 3
-"""Number of tokens of each kind to print."""
 
+# The text of a token id.
 Name = Callable[[int], str]
-"""The text of a token id."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
