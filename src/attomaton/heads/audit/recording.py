@@ -185,7 +185,7 @@ def _batch_documents(
 
     Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
     """
-    if isinstance(model, PatternModel) and model.items is not None:
+    if isinstance(model, PatternModel) and model.stream is not None:
         by_number = {document.number: document for document in documents}
         for number in range(n_documents):
             if number in by_number:
