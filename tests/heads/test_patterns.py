@@ -69,13 +69,31 @@ def test_what_is_no_attention_is_refused(what):
         ([], "there are no patterns"),
         ([3], "is of type int; give an array"),
         ([()], "has no layers.*eager"),
-        ([torch.eye(8)], "layers of shape"),
+        ([torch.eye(8)], r"layer 0 of an item .* has shape \(8,\)"),
+        ([[torch.eye(8)[None], torch.eye(8)]], r"layer 1 of an item .* has shape \(8, 8\)"),
         ([torch.eye(5).expand(1, 1, 5, 5)] * 30, "document 0 cover 5 of its 20 tokens.*longest=5"),
+        ([[torch.eye(n).expand(1, n, n) for n in (30, 5)]] * 30, "document 0 cover 5 of its 20 tokens"),
     ],
 )
 def test_an_iterator_of_something_else_is_refused(items, words):
     with pytest.raises(InvalidSamples, match=words):
         audit_heads(PatternModel.from_iterator(iter(items), n_tokens=61), DOCUMENTS, settings=HOW)
+
+
+def test_a_skipped_document_counts_in_messages():
+    model = PatternModel.from_iterator([torch.eye(5).expand(1, 1, 5, 5)] * 3, n_tokens=61)
+    model.watch(np.zeros((1, 5), int))
+    model.skip()
+    with pytest.raises(InvalidSamples, match="patterns of document 2 cover 5 of its 6 tokens"):
+        model.watch(np.zeros((1, 6), int))
+    with pytest.raises(InvalidSamples, match="patterns of 3 documents only"):
+        model.watch(np.zeros((1, 5), int))
+
+
+def test_an_iterator_has_one_document_at_a_time():
+    model = PatternModel.from_iterator([torch.eye(5).expand(1, 1, 5, 5)] * 3, n_tokens=61)
+    with pytest.raises(InvalidSamples, match="one document at a time, and 2 contexts were given"):
+        model.watch(np.zeros((2, 5), int))
 
 
 def test_what_needs_weights_says_so():

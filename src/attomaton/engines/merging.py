@@ -44,13 +44,13 @@ from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import QUERY_SCHEMA, sum_queries
 from attomaton.graphs.partitions import cut_partitions
 
-DUCKDB_BATCH_ROWS = 1 << 20
+DUCKDB_BATCH_ROWS = 1 << 20  # rows of a batch read from DuckDB
 BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
 
 # Names that DuckDB takes literally inside quotes.
 LITERAL_NAME = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
 
-_arrow: Any = pa
+_arrow: Any = pa  # its type stubs leave some functions partly unknown
 
 
 class MergeStopped(Exception):
@@ -58,6 +58,7 @@ class MergeStopped(Exception):
 
 
 def import_duckdb(feature: str) -> Any:
+    """The module ``duckdb``, or an error that says how to install what ``feature`` needs."""
     with needing(feature):
         import duckdb
     return duckdb
@@ -67,9 +68,13 @@ class Merger:
     """A DuckDB connection with a memory limit and a spill folder, which is removed at the end."""
 
     def __init__(self, work: Path, memory: int, threads: int, progress: Progress) -> None:
-        self._work, self._memory, self._threads, self._progress = work, memory, threads, progress
+        self._work = work
+        self._memory = memory  # bytes
+        self._threads = threads
+        self._progress = progress
         self._spill = work / "spill"
-        self._open, self._stop = ExitStack(), Event()
+        self._open = ExitStack()  # closes the link to the work folder
+        self._stop = Event()  # set if a range fails or the user interrupts
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._spill, ignore_errors=True)
@@ -88,7 +93,7 @@ class Merger:
     def _connection(self) -> Any:
         settings: dict[str, Any] = {
             "threads": self._threads,
-            "memory_limit": f"{self._memory // 2}B",
+            "memory_limit": f"{self._memory // 2}B",  # the other half is for this process
             "temp_directory": str(self._plain / self._spill.name),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
@@ -102,7 +107,7 @@ class Merger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if "_connection" in self.__dict__:
+        if "_connection" in self.__dict__:  # the cached property was used
             self._connection.close()
         self._open.close()
         shutil.rmtree(self._spill, ignore_errors=True)
@@ -206,18 +211,23 @@ class Merger:
         self._connection.execute(f"CREATE OR REPLACE VIEW unmerged AS SELECT * FROM {rows}")  # noqa: S608
 
     def _sorted_keys(self, first: int, stop: int) -> Iterator[tuple[Int64, Int64]]:
-        low, high = first << 2 * TOKEN_BITS, (stop << 2 * TOKEN_BITS) - 1
+        """The packed edges of the queries first … stop − 1 with their support, sorted; keys may be equal."""
+        # The query is in the high bits of a key, above winner and loser.
+        low = first << 2 * TOKEN_BITS
+        high = (stop << 2 * TOKEN_BITS) - 1
         within = f"WHERE key BETWEEN {low} AND {high}"
         sql = f"SELECT key, support FROM unmerged {within} ORDER BY key"  # noqa: S608  (numbers)
         for batch in self._batches(sql, DUCKDB_BATCH_ROWS):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
+        """The record batches of a query's result, without empty ones."""
         with self._connection.cursor() as cursor:
             batches = self._unless_stopped(cursor.sql(sql).arrow(size))
             yield from (batch for batch in batches if batch.num_rows)
 
     def _unless_stopped(self, tables: Iterable[Any]) -> Iterator[Any]:
+        """The tables, until another range fails; then :class:`MergeStopped` is raised."""
         for table in tables:
             if self._stop.is_set():
                 raise MergeStopped
@@ -243,6 +253,7 @@ def plainly_named(folder: Path) -> Generator[Path]:
 
 
 def sum_samples(paths: Sequence[Path]) -> pa.Table:
+    """The number of samples read, by query, summed over files."""
     tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
     query, realisable, unrealisable = sum_queries(tables)
     columns = {"query": query.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
@@ -252,6 +263,6 @@ def sum_samples(paths: Sequence[Path]) -> pa.Table:
 def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
     """The approximate number of rows of each partition, estimated from its realisable samples."""
     realisable = column(queries, "realisable")
-    number = np.searchsorted(borders, column(queries, "query"), side="right") - 1
+    number = np.searchsorted(borders, column(queries, "query"), side="right") - 1  # the partition of a query
     shares = np.bincount(number, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
     return [int(share * n_rows) + 1 for share in shares]

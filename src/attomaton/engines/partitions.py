@@ -113,14 +113,17 @@ def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support:
 
 def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
     """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
+    # The last key of a batch, which may continue in the next one, and its sum: no or one entry.
     last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
     for keys, counts in batches:
         starts = run_starts(keys)
-        distinct, sums = keys[starts], np.add.reduceat(counts, starts, dtype=np.int64)
+        distinct = keys[starts]
+        sums = np.add.reduceat(counts, starts, dtype=np.int64)
         if len(last_key) and last_key[0] == distinct[0]:
             sums[0] += last_sum[0]
         else:
-            distinct, sums = np.concatenate([last_key, distinct]), np.concatenate([last_sum, sums])
+            distinct = np.concatenate([last_key, distinct])
+            sums = np.concatenate([last_sum, sums])
         yield distinct[:-1], sums[:-1]
         last_key, last_sum = distinct[-1:], sums[-1:]
     yield last_key, last_sum
@@ -159,6 +162,7 @@ def open_edges(
 
 
 def _edges_of(folder: Path, record: Mapping[str, Any]) -> EdgePartitions:
+    """The partitions that a manifest lists."""
     queries = read_parquet((folder / QUERIES_FILE).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     files = tuple(folder / entry["name"] for entry in record["files"])
@@ -222,10 +226,12 @@ class ChoicePartitions:
 
 def read_choices(file: Path) -> pa.Table:
     """The choices of a file, read batch by batch into arrays of the right length."""
-    n_rows, n_members = count_rows(file), count_values(file, "tokens")
+    n_rows = count_rows(file)
+    n_members = count_values(file, "tokens")
     numbers = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
     lists = {name: np.empty(n_members, np.int32) for name in CHOICE_LISTS}
-    offsets, row = np.zeros(n_rows + 1, np.int64), 0
+    offsets = np.zeros(n_rows + 1, np.int64)  # of both lists, which have equal lengths
+    row = 0
     for table in stream_rows(file, CHOICE_SCHEMA, rows=READ_CHOICES):
         next_row = row + table.num_rows
         for name, values in numbers.items():
@@ -253,12 +259,13 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
     last_sum: Int64 = np.empty(0, np.int64)
     for batch, counts in batches:
         rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
-        counts = np.concatenate([last_sum, counts])
+        all_counts = np.concatenate([last_sum, counts])
+        # A run starts at the first row, and at each that differs from the row before.
         differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
         starts = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
-        sums: Int64 = np.add.reduceat(counts, starts, dtype=np.int64)
+        sums: Int64 = np.add.reduceat(all_counts, starts, dtype=np.int64)
         distinct: Any = rows.take(_arrow.array(starts))
-        n_complete = len(starts) - 1  # the last choice may go on in the next batch
+        n_complete = len(starts) - 1  # the last choice may continue in the next batch
         last, last_sum = distinct.slice(n_complete), sums[-1:]
         if n_complete:
             yield unpack_choices(_arrow.chunked_array([distinct.slice(0, n_complete)]), sums[:-1]).rows

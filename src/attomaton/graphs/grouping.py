@@ -45,19 +45,20 @@ def count_keys(keys: Int64) -> tuple[Int64, Int64]:
 
 def stable_order(keys: Integers, size: int) -> Int64:
     """The stable ``np.argsort`` of keys in 0 … size − 1; key and index are sorted as one number."""
-    bits = max(len(keys) - 1, 1).bit_length()
-    if max(size - 1, 1).bit_length() + bits > 63:
+    bits = max(len(keys) - 1, 1).bit_length()  # of an index
+    if max(size - 1, 1).bit_length() + bits > 63:  # bit 63 is the sign
         return np.argsort(keys, kind="stable")
+    # The key in the high bits and the index in the low ones: equal keys are sorted by index.
     packed = keys.astype(np.int64) << bits
     packed |= np.arange(len(keys))
     packed.sort()
-    packed &= (1 << bits) - 1
+    packed &= (1 << bits) - 1  # the indices, in the new order
     return packed
 
 
 def order_pairs(owner: Integers, token: Integers, size: int) -> Int64:
     """The order that stably sorts pairs of numbers in 0 … size − 1."""
-    order = stable_order(token, size)
+    order = stable_order(token, size)  # by the second number first: the sort by owner preserves it
     return order[stable_order(owner[order], size)]
 
 
@@ -81,14 +82,15 @@ def join_counted(shares: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
 
 
 def find_keys(ordered: Int64, keys: Int64) -> Int64:
-    """``np.searchsorted`` of keys in distinct, sorted ones; dense keys use a table, which is faster."""
+    """``np.searchsorted(ordered, keys)`` for distinct ``ordered``; if they are dense, by a table (faster)."""
     first = int(ordered[0]) if len(ordered) else 0
     span = int(ordered[-1]) - first + 1 if len(ordered) else 0
-    if not 0 < span <= len(keys):
+    if not 0 < span <= len(keys):  # sparse, or empty
         return np.searchsorted(ordered, keys)
-    smaller = np.zeros(span + 1, np.int64)
-    smaller[ordered - first + 1] = 1
-    return np.cumsum(smaller)[np.clip(keys - first, 0, span)]
+    follows_key = np.zeros(span + 1, np.int64)
+    follows_key[ordered - first + 1] = 1
+    n_smaller = np.cumsum(follows_key)  # n_smaller[x]: the number of ordered keys below first + x
+    return n_smaller[np.clip(keys - first, 0, span)]
 
 
 def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:

@@ -19,17 +19,52 @@ from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 
-# Contexts of one length, shape (n, length), to the patterns of each layer.
+# Maps contexts of one length, shape (n, length), to the patterns of each layer.
 RunPatterns = Callable[[Tensor], Sequence[Any]]
 
 EAGER = "load it again with attn_implementation='eager'"
 
-# Tokens of the context on which a model is first run, to find its number of layers and heads.
-#
-# It is a prime, so that few sizes in a model are equal to it.
+# Tokens of the context on which a model is first run, to find its number of layers and heads. It is a prime,
+# so few sizes in a model are equal to it.
 PROBE = 11
 
-AHEAD, ROW_TOLERANCE = 1e-6, 0.05  # largest attention to later tokens, and sum of a row above 1, by rounding
+AHEAD = 1e-6  # largest attention to later tokens
+ROW_TOLERANCE = 0.05  # how far the sum of a row may exceed 1 by rounding (bfloat16 rounds much)
+
+
+class _Stream:
+    """Patterns computed elsewhere, read once, one item per document, in the order of the documents.
+
+    ``n_read`` is the number of documents whose patterns were read or skipped.
+    """
+
+    def __init__(self, items: Iterator[Any], name: str) -> None:
+        self._items, self._name = items, name
+        self.n_read = 0
+
+    def next(self, length: int) -> list[Tensor]:
+        """The patterns of the next document on its first ``length`` tokens, by layer."""
+        item = next(self._items, None)
+        if item is None:
+            raise InvalidSamples(
+                f"the iterator has patterns of {self.n_read} documents only; give an item for each document, "
+                "in their order. An iterator is read once: make a new one for each audit"
+            )
+        number = self.n_read
+        self.n_read += 1
+        patterns = _layers_of(item, self._name)
+        covered = min(pattern.shape[-1] for pattern in patterns)
+        if covered < length:
+            raise InvalidSamples(
+                f"the patterns of document {number} cover {covered} of its {length} tokens; give "
+                f"patterns over all tokens, or AuditSettings(longest={covered})"
+            )
+        return [pattern[:, :, :length, :length] for pattern in patterns]
+
+    def skip(self) -> None:
+        """Leave out the patterns of the next document."""
+        next(self._items, None)
+        self.n_read += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +72,8 @@ class PatternModel:
     """A model of which only attention patterns are known; make it by ``from_function`` or ``from_iterator``.
 
     ``name`` is the name in results, and ``shape`` has the sizes of the model. ``run`` maps contexts, an int64
-    tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length, length). ``items``
-    are the patterns of one document after the other, if they were computed elsewhere.
+    tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length, length). ``stream``
+    contains the patterns of one document after the other, if they were computed elsewhere.
 
     Examples
     --------
@@ -50,7 +85,7 @@ class PatternModel:
     name: str
     shape: ModelShape
     run: RunPatterns = field(repr=False)
-    items: Iterator[Any] | None = field(default=None, repr=False)
+    stream: _Stream | None = field(default=None, repr=False)
 
     @classmethod
     def from_function(
@@ -86,35 +121,24 @@ class PatternModel:
         >>> len(model.shape.heads)
         6
         """
-        stream = iter(items)
-        first = next(stream, None)
+        remaining = iter(items)
+        first = next(remaining, None)
         if first is None:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
-        remaining = chain([first], stream)
         n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
-        n_read = 0
+        shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
+        stream = _Stream(chain([first], remaining), name)
 
         def run(ids: Tensor) -> Sequence[Any]:
-            nonlocal n_read
-            item = next(remaining, None)
-            if item is None or len(ids) != 1:
+            if len(ids) != 1:
                 raise InvalidSamples(
-                    f"the iterator has patterns of {n_read} documents only; give an item for each document, "
-                    "in their order. An iterator is read once: make a new one for each audit"
+                    f"{name} has the patterns of one document at a time, and {len(ids)} contexts were given; "
+                    "give one context"
                 )
-            n_read += 1
-            length, patterns = ids.shape[1], _layers_of(item, name)
-            covered = patterns[0].shape[-1]
-            if min(pattern.shape[-1] for pattern in patterns) < length:
-                raise InvalidSamples(
-                    f"the patterns of document {n_read - 1} cover {covered} of its {length} tokens; give "
-                    f"patterns over all tokens, or AuditSettings(longest={covered})"
-                )
-            return [pattern[:, :, :length, :length] for pattern in patterns]
+            return stream.next(ids.shape[1])
 
-        shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
-        return cls(name, shape, run, items=remaining)
+        return cls(name, shape, run, stream)
 
     def watch(
         self,
@@ -134,8 +158,8 @@ class PatternModel:
 
     def skip(self) -> None:
         """Leave out the patterns of a document that is too short for a row."""
-        if self.items is not None:
-            next(self.items, None)
+        if self.stream is not None:
+            self.stream.skip()
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
         """Raise an error, since token scores need weights."""
@@ -154,7 +178,8 @@ class PatternModel:
         )
 
 
-WRAPPERS = (["_orig_mod"], ["module"])  # the children of compiled and parallel modules
+# The children of modules that `torch.compile` and `DataParallel` return.
+WRAPPERS = (["_orig_mod"], ["module"])
 
 
 def unwrap(source: Any) -> Any:
@@ -165,13 +190,20 @@ def unwrap(source: Any) -> Any:
         return unwrap(*children.values())
     if not hasattr(cast("object", type(source)), "trace"):
         return source
-    module = source.__dict__.get("_module", source.__dict__.get("_model"))
-    if not isinstance(module, torch.nn.Module):
+    if not isinstance(_nnsight_module(source), torch.nn.Module):
         return source
     if getattr(source, "dispatched", True) is False:
-        source.dispatch()
-        module = source.__dict__.get("_module", source.__dict__.get("_model"))
-    return module
+        source.dispatch()  # loads the weights, and may put another module in place
+    return _nnsight_module(source)
+
+
+def _nnsight_module(source: Any) -> Any:
+    """The module inside an nnsight model, None if there is none.
+
+    Versions of nnsight name it ``_module`` or ``_model``.
+    """
+    # An nnsight model looks up attributes that it lacks in the module; reading __dict__ avoids this.
+    return source.__dict__.get("_module", source.__dict__.get("_model"))
 
 
 def probe_patterns(
@@ -215,11 +247,12 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
     layers = [layer[None] if layer.ndim == 3 else layer for layer in layers]
     if not layers:
         raise InvalidSamples(f"an item of {name} has no layers; if it is from a transformers model, {EAGER}")
-    if any(layer.ndim != 4 or len(layer) != 1 for layer in layers):
-        shapes = [tuple(layer.shape) for layer in layers[:1]]
-        raise InvalidSamples(
-            f"an item of {name} has layers of shape {shapes}; give (n_heads, length, length) for each layer"
-        )
+    for number, layer in enumerate(layers):
+        if layer.ndim != 4 or len(layer) != 1:
+            raise InvalidSamples(
+                f"layer {number} of an item of {name} has shape {tuple(layer.shape)}; give (n_heads, length, "
+                "length) for each layer"
+            )
     return layers
 
 

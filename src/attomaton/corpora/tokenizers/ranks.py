@@ -55,7 +55,7 @@ class Scheme:
     special: Mapping[str, int]
 
 
-# Name of a ranks file, without the suffix → what is not in the file.
+# The name of a ranks file, without the suffix → what the file lacks.
 SCHEMES = {
     "r50k_base": Scheme(_GPT2, 50256, {END_OF_TEXT: 50256}),
     "p50k_base": Scheme(_GPT2, 50280, {END_OF_TEXT: 50256}),
@@ -75,7 +75,11 @@ SCHEMES = {
 
 
 class TiktokenEncoder:
-    """A ranks file, run by the library ``tiktoken``."""
+    """A ranks file, run by the library ``tiktoken``.
+
+    ``definition`` is JSON with the name of a scheme (``"scheme"``) and the text of the ranks file
+    (``"ranks"``).
+    """
 
     def __init__(self, definition: str) -> None:
         with needing("a .tiktoken file"):
@@ -91,6 +95,8 @@ class TiktokenEncoder:
                 f"the file to one of {', '.join(sorted(SCHEMES))}, or give a tokenizer.json"
             )
         scheme = SCHEMES[name]
+        # All ranks are below this: a special token may have an id between ranks (50256 in p50k_base), and one
+        # id may be unused (100256 in cl100k_base).
         self._ranks = parse_ranks(content, scheme.n_ranks + len(scheme.special) + 1)
         if len(self._ranks) != scheme.n_ranks:
             raise UnreadableSource(
@@ -107,11 +113,13 @@ class TiktokenEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids: ``(offsets, ids)``, text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
         with running("the tokenizer has no ids for part of the text"):
             lists = [self._encoding.encode_ordinary(text) for text in texts]
         return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
+        """The tokens in the order of their ids; bytes that are not UTF-8 are written as ``<0xE2>``."""
         names = {index: show_bytes(token) for token, index in self._ranks.items()}
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 

@@ -175,8 +175,11 @@ def _allocate_rows(
 def _batch_documents(
     model: HeadModel, documents: Sequence[_Sampled], n_documents: int
 ) -> Iterator[list[_Sampled]]:
-    """Documents that are run together, the longest first; an iterator of patterns keeps its order."""
-    if isinstance(model, PatternModel) and model.items is not None:
+    """Documents of similar lengths that are run together, the longest first.
+
+    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
+    """
+    if isinstance(model, PatternModel) and model.stream is not None:
         by_number = {document.number: document for document in documents}
         for number in range(n_documents):
             if number in by_number:
