@@ -194,7 +194,7 @@ def test_a_folder_named_as_a_layer_is_of_others(work):
 
 def test_a_nested_identity_is_refused(tmp_path):
     (tmp_path / "audit.json").write_text("[" * 100_000)
-    with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete the folder"):
+    with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete folder"):
         audit_heads(MODEL, DOCUMENTS, settings=HOW, work=tmp_path)
 
 

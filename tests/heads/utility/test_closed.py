@@ -113,5 +113,5 @@ def test_the_theorys_layer_has_its_utility_from_counts_alone():
 
 
 def test_another_vocabulary_is_refused():
-    with pytest.raises(MismatchedParts, match="the model has 5 tokens, but that of the text 6"):
+    with pytest.raises(MismatchedParts, match="the model has 5 tokens, but the counted text has 6"):
         find_mean_field(drawn(SmallConfig(5, width=8)), COUNTS)

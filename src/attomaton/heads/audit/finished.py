@@ -102,9 +102,7 @@ class FinishedLayers:
                 write_file(folder / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
             return
         except (OSError, ValueError, RecursionError) as error:
-            raise UnreadableSource(
-                f"{folder / IDENTITY} cannot be read; delete the folder {folder}"
-            ) from error
+            raise UnreadableSource(f"{folder / IDENTITY} cannot be read; delete folder {folder}") from error
         if old != new:
             entries = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
             different = [name for name in new if entries.get(name) != new[name]]

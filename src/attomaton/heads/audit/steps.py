@@ -139,9 +139,7 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
-        raise MismatchedParts(
-            f"there are {len(models)} models and {len(steps)} steps; give one step per model"
-        )
+        raise MismatchedParts(f"there are {len(models)} models and {len(steps)} steps; give one step each")
     numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
     return sort_steps(map(_as_step, models, numbers))
 
