@@ -1,9 +1,4 @@
-"""What every attention layer can do with a context, whatever its scores: predict, generate, score, draw.
-
-A subclass defines only how to predict a batch of contexts and how to explain one prediction:
-:class:`~attomaton.automaton.automaton.Automaton` in the limit,
-:class:`~attomaton.automaton.finite.FiniteAttention` with finite scores.
-"""
+"""What every attention layer can do with a context, whatever its scores: predict, generate, score, draw."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
