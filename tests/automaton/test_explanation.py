@@ -37,7 +37,7 @@ def test_the_numbers_shown_are_those_of_the_automaton(context):
     ("context", "rule", "words"),
     [
         ([0, 2, 3], Rule.DETERMINED, "beats 2: direct, support 1: 1 → 2 ×1"),
-        ([0, 4, 3], Rule.INCOMPARABLE, "which no path orders"),
+        ([0, 4, 3], Rule.INCOMPARABLE, "are retrieved; no path orders them"),
         ([4, 2, 3], Rule.INCOMPARABLE, "a lower hard score, although no path orders them: 2"),
         ([0, 7, 3], Rule.UNSEEN_IGNORED, "no evidence about them under this query: 7"),
         ([0, 7], Rule.NO_EVIDENCE, "by convention"),

@@ -72,7 +72,7 @@ def test_a_damaged_manifest_is_refused(run):
     with pytest.raises(CorruptRun, match="has an invalid list of files"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": {"../text.txt": {"sha256": ""}}})))
-    with pytest.raises(CorruptRun, match="outside of it; do not trust"):
+    with pytest.raises(CorruptRun, match="outside of this folder; do not trust"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({"format": 2, "kind": "tokens", "files": {}})))
     with pytest.raises(CorruptRun, match="of the kind 'tokens', not 'run'"):

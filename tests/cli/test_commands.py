@@ -100,7 +100,7 @@ def test_markup_in_tokens_is_shown_as_text(folder):
             ["learn", "story.txt", "--out", "story.txt"],
             "error: story.txt is a file; give the path of a folder",
         ),
-        (["example", "learned.json"], "error: learned.json already exists"),
+        (["example", "learned.json"], "error: learned.json exists"),
         (["unknown"], "No such command"),
     ],
 )

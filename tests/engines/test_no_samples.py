@@ -61,6 +61,6 @@ def test_one_sample_anywhere_is_enough(tmp_path):
 
 
 def test_tokens_are_not_made_of_nothing(tmp_path):
-    with pytest.raises(UnreadableSource, match="has no tokens"):
+    with pytest.raises(UnreadableSource, match="contains no tokens"):
         at.tokenize_corpus([[], []], tmp_path / "tokens")
     assert not (tmp_path / "tokens").exists()

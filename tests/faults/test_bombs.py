@@ -77,8 +77,8 @@ def test_a_line_of_very_many_values(tmp_path):
 
 
 NPY = [
-    ("{'descr': '<i4', 'fortran_order': False, 'shape': (10000000000000000000000000,), }", "has 50 ids, but its header says"),
-    ("{'descr': '<i4', 'fortran_order': False, 'shape': (9223372036854775808, 2), }", "has 50 ids, but its header says"),
+    ("{'descr': '<i4', 'fortran_order': False, 'shape': (10000000000000000000000000,), }", "has 50 ids, but its header has"),
+    ("{'descr': '<i4', 'fortran_order': False, 'shape': (9223372036854775808, 2), }", "has 50 ids, but its header has"),
     ("{'descr': '<i4', 'fortran_order': False, 'shape': (5, -10), }", "has shape"),
     ("{'descr': '<m8[s]', 'fortran_order': False, 'shape': (25,), }", "not integers"),
     ("{'descr': ('<i4', (5,)), 'fortran_order': False, 'shape': (10,), }", "not integers"),
@@ -148,7 +148,7 @@ LARGE = {
         [],
         "give all records the same fields",
     ),
-    "lists.json.gz": (b'[{"ranking": [' + b"[]," * 3_000_000 + b"[]]}]", [], "values; merge"),
+    "lists.json.gz": (b'[{"ranking": [' + b"[]," * 3_000_000 + b"[]]}]", [], "values; replace"),
     "lines.jsonl.gz": (b'{"a": 0}\n' * 3_000_000, [], "has 3,000,000 values"),
     "ranking.csv": (
         f"ranking\n{ranked(20_000)}".encode(),

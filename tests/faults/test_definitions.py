@@ -37,7 +37,7 @@ DEFINITIONS = {
     "nested": (small(normalizer=json.loads('{"type": "Sequence", "normalizers": [' * 200 + "]}" * 200)), "not a tokenizer.json"),
     "no object": ("[]", "the file is list, not an object"),
     "long words": (small(model={"type": "WordPiece", "continuing_subword_prefix": "##", "max_input_chars_per_word": 10**12}), "max_input_chars_per_word is 1000000000000"),
-    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may lengthen a text more than 128-fold"),
+    "replacing": (small(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}] * 9}), "may make a text more than 128 times as long"),
     "a broken map": (small(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "not a tokenizer.json"),
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_ranks(tmp_path, monkeypatch):
         (["YWI= ٣"], "line 257 is not a token"),
         (["YWI= 1.5"], "line 257 is not a token"),
         (["YWI= 255"], "two tokens have the same rank"),
-        (["YWI= 257"], "the rank 257 is that of a special token"),
+        (["YWI= 257"], "rank 257 is the id of a special token"),
         (["YQ== 256"], "line 257 repeats a token"),
         ([f"{long} 256"], "line 257 has a token of 70,000 bytes"),
     ):

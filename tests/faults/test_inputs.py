@@ -46,7 +46,7 @@ def test_only_regular_files_are_read(kind, tmp_path):
         for source in (path, tmp_path, f"{tmp_path}/*.txt"):
             for read in (at.learn, read_corpus, lambda one: tokenize_corpus(one, tmp_path.parent / "out")):
                 with pytest.raises(
-                    UnreadableSource, match=rf"a\.txt is {kind}, not a regular file; .*give '-'"
+                    UnreadableSource, match=rf"a\.txt is {kind}, not a regular file; .*with '-'"
                 ):
                     read(source)
         for name in ("t.json", "cl100k_base.tiktoken"):
@@ -64,7 +64,7 @@ def test_process_substitution_says_how():
     )  # fmt: skip
     assert told.returncode == 2
     assert re.search(
-        r"error: /dev/fd/\d+ is a pipe, not a regular file; .*give '-' as the corpus", told.stderr
+        r"error: /dev/fd/\d+ is a pipe, not a regular file; .*with '-' as the corpus", told.stderr
     )
 
 
@@ -143,7 +143,7 @@ def test_standard_input_in_python_and_its_errors(monkeypatch, tmp_path):
 
     give(TEXT.encode())
     assert at.learn("-", window=4).vocabulary.tokens[:3] == ("to", "be", "or")
-    with pytest.raises(UnreadableSource, match=r"standard input has too few tokens \(0\)"):
+    with pytest.raises(UnreadableSource, match=r"standard input has 0 tokens"):
         at.learn("-")  # it was read to its end
     give(b"caf\xe9 au lait")
     with pytest.raises(UnreadableSource, match="standard input is not UTF-8"):
@@ -215,7 +215,7 @@ def test_a_name_that_is_no_utf8(tmp_path):
 
 def test_hidden_and_long_names_in_messages(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"\ud800": 1, "x" * 1_000_000: 2}) + "\n")
-    with pytest.raises(UnreadableSource, match=r"it has x{80}… \(1,000,000 characters\), \\ud800\)"):
+    with pytest.raises(UnreadableSource, match=r"only x{80}… \(1,000,000 characters\), \\ud800;"):
         read_corpus(tmp_path)
     tokenize_corpus([*["a b"]], tmp_path / "out")
     (tmp_path / "b.jsonl").write_text('{"text": "a b"}\n')

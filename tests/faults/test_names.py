@@ -265,7 +265,7 @@ class TestPartsOfAnotherJob:
         engine = on_duckdb(shards, tmp_path / "work")
         if kind == "spark":
             engine = SparkEngine(shards, tmp_path / "work", Selection(WINDOW), "local[1]")
-        with pytest.raises(UnwritablePlace, match="already contains files"):
+        with pytest.raises(UnwritablePlace, match="contains other files"):
             engine.choices(None)
         assert mine.read_text() == "mine"
         assert [path.name for path in (tmp_path / "work").iterdir()] == [name.split("/")[0]]

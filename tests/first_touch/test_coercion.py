@@ -115,7 +115,7 @@ def test_score_reads_a_file_in_the_vocabulary_of_the_automaton(tmp_path):
     assert loaded.score(path, reading=at.Reading(column="say"), epsilon=0.1) == expected
     with pytest.raises(at.AttomatonError, match="leave tokenizer out"):
         automaton.score(new, tokenizer="character")
-    with pytest.raises(at.AttomatonError, match="use the tokenizer character"):
+    with pytest.raises(at.AttomatonError, match="have the tokenizer character"):
         automaton.score(at.read_corpus(new, tokenizer="character"))
     with pytest.raises(at.AttomatonError, match="the automaton was learned from ids"):
         at.learn([0, 1, 0, 2, 0, 1]).score(new)

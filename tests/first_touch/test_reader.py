@@ -80,7 +80,7 @@ def test_a_frame_names_the_row_that_is_no_text():
         at.learn(pd.DataFrame({"text": ["a b a", 3.5]}), reading=at.Reading(column="text"))
     with pytest.raises(at.AttomatonError, match="several columns called 'text'"):
         at.learn(pd.DataFrame([["a b", "c d"]], columns=["text", "text"]))
-    with pytest.raises(at.AttomatonError, match="no column called 'message'; it has text"):
+    with pytest.raises(at.AttomatonError, match="no column called 'message'; choose one of text"):
         at.learn(pd.DataFrame({"text": ["a b"]}), reading=at.Reading(column="message"))
 
 
@@ -138,8 +138,8 @@ def test_a_text_that_is_no_path_is_refused_with_the_cure():
 @pytest.mark.parametrize(
     ("source", "cure"),
     [
-        (b"a b", "decode it"),
-        (np.array("a b"), "not ndarray"),
+        (b"a b", "decode the bytes"),
+        (np.array("a b"), "type ndarray"),
         ({"a": "b"}, "list of records"),
         (iter(TEXTS), "list"),
         (io.StringIO("a"), "path"),

@@ -62,7 +62,6 @@ def describe_run(
     threads: int | None = None,
     **more: str,
 ) -> dict[str, Any]:
-    """The manifest of a run: its corpus, its settings, and the digest of its samples if in memory."""
     digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
     settings = {"documents": reading.documents, **more, "embeddings": digest}
     optional = {name: getattr(reading, name) for name in ("column", "format")}

@@ -1,9 +1,8 @@
 """Compare two corpora: under which queries they relate two tokens differently.
 
-Two tokens under a query are related in one of five ways. The first precedes the second: a path leads from the
-first to the second, and none back. It follows the second. It ties with the second: both are in one component.
-They are unordered: both are nodes, without a path. Or one of them is unseen: it is not a node. All pairs with
-an edge in either corpus are compared.
+Two tokens are related in one of five ways. One precedes the other, or follows it, by a path in one direction
+only. They tie: they are in one component. They are unordered: no path leads between them. Or one of them is
+unseen: it is not a node. All pairs with an edge in either corpus are compared.
 """
 
 from collections.abc import Iterator

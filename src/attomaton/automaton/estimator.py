@@ -199,7 +199,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
 
 def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
-    """The values of an array, with 0 for masked entries, and which entries are masked; False means none."""
     masked_array: Any = np.ma.MaskedArray
     if isinstance(X, masked_array):
         return X.filled(0), np.ma.getmaskarray(X)

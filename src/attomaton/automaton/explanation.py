@@ -207,7 +207,9 @@ class Explanation(Tabular):
 def describe_ties(explanation: Explanation) -> list[str]:
     """One sentence if the retrieved tokens are in several components; otherwise none."""
     n_retrieved = len(explanation.retrieved)
-    sentence = f"The retrieved tokens are in {n_retrieved} components of equal hard score, without a path."
+    sentence = (
+        f"Tokens of {n_retrieved} components with equal hard scores are retrieved; no path orders them."
+    )
     return [sentence] if n_retrieved > 1 else []
 
 

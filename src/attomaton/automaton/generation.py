@@ -1,7 +1,4 @@
-"""Text generation: draw the next token, append it to the context, and repeat.
-
-Attention retrieves only tokens of its context, so every generated token is in the prompt.
-"""
+"""Generate text: draw the next token, append it to the context, and repeat."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -82,7 +79,6 @@ class GrowingContext:
             self._counts[self._index[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
-        """The probabilities if each distinct token occurred once, and whether there is no evidence."""
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._odds_of:

@@ -1,8 +1,4 @@
-"""Find the rule that decides each of many contexts.
-
-The plain definition for one context is :meth:`Automaton.explain
-<attomaton.automaton.automaton.Automaton.explain>`.
-"""
+"""Find the rule that decides each of many contexts, as ``Automaton.explain`` does for one context."""
 
 import numpy as np
 

@@ -39,7 +39,6 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
 
 
 def check_size(size: object, most: int, name: str, *, error: Refusal = MismatchedParts) -> int:
-    """The size as an int, if it is a whole number from 0 to ``most``."""
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
         raise error(f"{name} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")

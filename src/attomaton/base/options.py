@@ -106,7 +106,6 @@ def given_path(value: object, name: str) -> Path:
 
 
 def check_path(value: Any, name: str) -> str:
-    """A path as text, which may be in any encoding but not empty."""
     text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # not a path, or one in bytes
         raise UnsupportedOption(

@@ -275,7 +275,6 @@ def _html_block(block: Block) -> str:
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The first rows of a table and the number of other rows; columns of numbers are right-aligned."""
     shown, has_headers = rows[:MOST_HTML_ROWS], any(headers)
     styles: list[str] = []
     for column in range(len(headers)):

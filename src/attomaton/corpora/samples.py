@@ -107,8 +107,7 @@ class Samples(Tabular):
         try:
             if len(contexts) != len(labels):
                 raise InvalidSamples(
-                    f"there are {len(contexts)} contexts and {len(labels)} labels; give one label for each "
-                    "context"
+                    f"{len(contexts)} contexts but {len(labels)} labels; give one label for each context"
                 )
             lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
             flat = [token for context in contexts for token in context]

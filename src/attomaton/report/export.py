@@ -139,7 +139,6 @@ class TokenTexts:
         return self.alone.take(_arrow.array(tokens))
 
     def lists(self, offsets: Int64, tokens: Integers) -> Any:
-        """Ragged rows of tokens, each row as a JSON list of texts."""
         rows = join_rows(offsets, self.quoted.take(_arrow.array(tokens)), ", ")
         return join_columns("[", rows, "]")
 
@@ -149,7 +148,6 @@ def as_text(values: Any) -> Any:
 
 
 def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
-    """Ragged rows of texts, each row joined into one text."""
     lists = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[0], pa.int64()), texts)
     return _compute.binary_join(lists, _arrow.scalar(separator, TEXT_TYPE))
 

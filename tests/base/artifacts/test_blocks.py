@@ -67,7 +67,7 @@ def test_an_altered_block_is_refused_and_the_others_are_given(folder, blob, data
             file.seek(SIZE * number)
             if number == where // SIZE:
                 with pytest.raises(
-                    CorruptRun, match=rf"{path} was altered .* or replaced .*load the run again"
+                    CorruptRun, match=rf"{path} was altered .* or was replaced .*load the run again"
                 ):
                     file.read(1)
             else:

@@ -46,9 +46,9 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_text(tmp_path / "missing")
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    with pytest.raises(UnreadableSource, match=r"too few tokens .0."):
+    with pytest.raises(UnreadableSource, match=r"has 0 tokens, but a context and a label need two"):
         read_text(empty)
-    with pytest.raises(UnsupportedOption, match="no tokenizer 'bpe'; choose one of word"):
+    with pytest.raises(UnsupportedOption, match="tokenizer 'bpe' is unknown; choose one of word"):
         read_text(latin.with_name("empty.txt"), tokenizer="bpe")
 
 

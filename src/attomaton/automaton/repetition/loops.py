@@ -127,7 +127,6 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
 
 
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
-    """Whether a token of one level, in a context with the other level, is retrieved alone."""
     with np.errstate(invalid="ignore"):
         return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 

@@ -48,8 +48,7 @@ class Nodes:
         scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)
 
-    def copied(self) -> "Nodes":
-        """A copy that owns its arrays: views of columns would keep whole row groups in memory."""
+    def copied(self) -> "Nodes":  # views of columns would keep whole row groups in memory
         ids = self.query.copy(), self.token.copy(), self.component.copy()
         return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 

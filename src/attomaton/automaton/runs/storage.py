@@ -144,7 +144,6 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
-    """The longest context with which a run was learned; None if its manifest does not record it."""
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]

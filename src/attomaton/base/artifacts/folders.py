@@ -44,7 +44,6 @@ class Building:
         return manifest
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-        """The digest and the size of files in the folder, by their names relative to it."""
         return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
 

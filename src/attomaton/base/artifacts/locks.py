@@ -64,8 +64,7 @@ def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
         raise _foreign_file(path) from error
 
 
-def write_owner(file: FileIO, draft: str) -> None:
-    """Write this process into a lock file; all records have equal lengths, so each replaces the last."""
+def write_owner(file: FileIO, draft: str) -> None:  # records have equal lengths
     owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     file.seek(0)
     file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())

@@ -168,7 +168,6 @@ class PartedTable:
         return take_rows(table, ranges_of(group_starts[starts // size] + starts % size, stops - starts))
 
     def _read_groups(self, partition: int, groups: list[int]) -> Any:
-        """Read some row groups of a partition, and check their rows and columns."""
         files = self._opened.setdefault(getpid(), _OpenFiles())
         path = self.folder / self.files[partition]["name"]
         with files.lock:
@@ -199,7 +198,6 @@ class _OpenFiles:
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def open(self, partition: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
-        """The Parquet file of a partition; if too many are open, the least recently used is closed."""
         file = self.files.pop(partition, None)
         self.files[partition] = file = open_partition(folder, entry) if file is None else file
         if len(self.files) > MOST_OPEN:

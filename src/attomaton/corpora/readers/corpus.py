@@ -183,7 +183,7 @@ def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Sampl
     samples, vocabulary = read_samples_and_vocabulary(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the corpus is text, but the automaton was learned from ids and has no vocabulary; give token ids"
+            "the corpus is text, but the automaton was learned from token ids and has no vocabulary; give ids"
         )
     return samples
 
