@@ -249,7 +249,9 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     # each row is the unit vector of its item less that of the reference item of its situation
     differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]
     if (np.abs(differences).sum(axis=1) > 2.5).any():
-        raise UnsupportedOption("choices of best and worst cannot be drawn again; fit those of the best")
+        raise UnsupportedOption(
+            "best–worst choices cannot be simulated; fit only the choices of the best item"
+        )
     situation, has_reference = problem.situations.of_row, differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)
     reference[situation[has_reference]] = differences[has_reference].argmin(axis=1)

@@ -65,7 +65,10 @@ def heads(
     contexts: Annotated[int, whole("Maximum number of contexts for --causal.", least=8)] = 64,
     theory: Annotated[
         bool,
-        typer.Option("--theory", help="Also explain heads by the theory: automaton, shrink and utility."),
+        typer.Option(
+            "--theory",
+            help="Also fit three explanations of the theory of one layer: automaton, shrink and utility.",
+        ),
     ] = False,
     layers: Annotated[
         str | None, words("Audit the heads of these layers only, such as 17 or 4,10-12.")

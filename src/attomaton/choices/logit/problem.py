@@ -158,7 +158,8 @@ class ChoiceProblem:
         tie : str
             The name of the parameter of ties.
         merge : bool
-            Whether to add up equal battles if there are no features and all counts are whole numbers.
+            Whether to merge battles of the same two items and add up their outcomes. It applies only if there
+            are no features and all counts are whole numbers.
         """
         times = np.asarray(outcomes, np.float64)
         values = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)

@@ -171,7 +171,8 @@ def solve_graph_svm(
         embeddings count as ties (:func:`~attomaton.graphs.separation.separate`); see ``.kind``.
     norm : "frobenius" or "nuclear"
         The norm to minimise. Gradient descent on W keeps the Frobenius norm small; weight decay on the
-        factors of W = K Qᵀ keeps the nuclear norm small (for up to about 64 tokens).
+        factors of W = K Qᵀ keeps the nuclear norm small. The
+        solver for the nuclear norm is slow, so give at most about 64 tokens.
     rtol : float, optional
         The relative gap between the certificate's bounds up to which the answer counts as certified. The
         default is 1e-12 for orthonormal embeddings with the Frobenius norm, otherwise 1e-6.

@@ -240,7 +240,7 @@ def survey_samples(
     n_queries, tolerance : int, float
         The number of forecast queries and the tolerance for distinct tokens, as in :func:`forecast_queries`.
     min_samples : int
-        The number of samples that a class needs; forecast times are for training without smaller classes.
+        Classes with fewer samples are left out; forecast times are for training without them.
     announce : callable
         A function that is called with the name of each stage as it begins.
     **options
