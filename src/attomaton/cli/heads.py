@@ -67,7 +67,7 @@ def heads(
         bool,
         typer.Option(
             "--theory",
-            help="Also fit three explanations of the theory of one layer: automaton, shrink and utility.",
+            help="Also fit automaton, shrink and utility, from the theory of one layer.",
         ),
     ] = False,
     layers: Annotated[

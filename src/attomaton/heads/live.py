@@ -313,8 +313,8 @@ class LiveModel:
         except UnreadableModel as error:
             reason = str(error).split("; ", 1)[0]
             raise UnsupportedOption(
-                f"attomaton cannot read the weights of {self.name} ({reason}), so token scores and what a head "
-                "writes are not available; do not request them"
+                f"attomaton cannot read the weights of {self.name} ({reason}), so token scores and what a "
+                "head writes are not available; do not request them"
             ) from error
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
