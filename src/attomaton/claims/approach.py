@@ -213,8 +213,8 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     return ApproachBounds(
         bound,
         evidence.directed & path.is_known & falling & (bound <= MISSED),
-        f"at half of the steps the computed path has more than {MISSED} of the attention below the highest "
-        "component in every trial",
+        f"in no trial is the attention below the highest component known to be at most {MISSED} at half of the "
+        "steps of the computed path and not to rise afterwards",
     )
 
 

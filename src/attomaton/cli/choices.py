@@ -107,7 +107,10 @@ def choices(
         words("Features, separated by commas: x (for pairs: columns x_a and x_b), or x=column:column."),
     ] = None,
     style: Annotated[
-        Column, words("Standardised features (x_a - x_b)/(x_a + x_b): x,y; or arena for those of LMArena.")
+        Column,
+        words(
+            "Features to enter as (x_a - x_b)/(x_a + x_b), standardised: x,y, or arena for those of LMArena."
+        ),
     ] = None,
     most_per_pair: Annotated[
         float | None,

@@ -53,7 +53,7 @@ def _print_machine(installation: "Installation") -> None:
         ("browser", _program(installation.browser)),
         ("processors", f"{machine.processors}, of which this process may use {machine.usable}"),
         ("threads of PyTorch", f"{torch}"),
-        ("GPU", "not tested on a real GPU; the audit of heads runs on the device of the model"),
+        ("GPU", "attomaton was not tested on a real GPU; audits of heads run on the device of the model"),
         ("memory", f"{total}, {limit}; duckdb uses {_gigabytes(machine.share)} by default"),
         ("data folder", _folder(installation.data)),
     ]

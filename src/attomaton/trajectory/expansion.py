@@ -98,7 +98,7 @@ class Expansion(WeightPath):
 
     @property
     def degenerate(self) -> pa.Table:
-        """Rows of the order that are tight without any multiplier: their ends drift apart like ln ln t."""
+        """Priorities that are tight (1 apart) with multiplier 0: their scores drift apart like ln ln t."""
         return keep_rows(self.loss.components.order, self.third.degenerate)
 
     @property
@@ -117,7 +117,7 @@ class Expansion(WeightPath):
 
     @property
     def rate(self) -> float:
-        """The error falls like t^−rate: min(λ, smallest slack of an edge that is not tight, 1)."""
+        """The error falls like t^−rate: the smallest of 1, the slack of an edge that is not tight, ``settling``."""
         priorities = self.third.priorities
         return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
 

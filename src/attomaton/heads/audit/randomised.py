@@ -29,7 +29,7 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
 
     W_Q becomes O W_Q with a random orthogonal matrix O for each head. W_K is rotated in the same way, with
     one matrix for each group of heads that share keys. So the singular values of W_Q R W_Kᵀ stay for every
-    rotation R of RoPE. In the theory's layer, W becomes O W O'.
+    rotation R of RoPE. In a ``TheoryLayer``, W becomes O W O' with a second rotation O'.
 
     Examples
     --------

@@ -168,7 +168,8 @@ def solve_graph_svm(
         The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
         The embeddings of the tokens; None means orthonormal. Priorities that contradict each other under the
-        embeddings count as ties (:func:`~attomaton.graphs.separation.separate`); see ``.kind``.
+        embeddings count as ties (:func:`~attomaton.graphs.separation.separate`); ``kind`` of the solution
+        tells whether there are any.
     norm : "frobenius" or "nuclear"
         The norm to minimise. Gradient descent on W keeps the Frobenius norm small; weight decay on the
         factors of W = K Qᵀ keeps the nuclear norm small. The
