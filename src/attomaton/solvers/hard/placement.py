@@ -19,9 +19,9 @@ from attomaton.solvers.hard.problem import OrderProblem
 class Placement:
     """Solve the Graph-SVM of every query exactly, for orthonormal embeddings.
 
-    ``threads`` is the number of threads, by default one per processor. An edge counts as met if its violation
-    is less than ``rtol`` times the number of levels in the order of its query. A sweep adds the edges whose violation is at least
-    ``greed`` times the largest violation.
+    ``threads`` is the number of threads, by default one per processor. An edge counts as met if its
+    violation is less than ``rtol`` times the number of levels in the order of its query. A sweep adds
+    the edges whose violation is at least ``greed`` times the largest violation.
 
     Examples
     --------
