@@ -104,8 +104,7 @@ class Attention(ABC):
         possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
         if not possible.any():
             raise UnknownToken(
-                "only words outside the vocabulary can come next, and these have no id; use generate, which "
-                "returns texts"
+                "only words outside the vocabulary can come next, and they have no id; use generate instead"
             )
         tokens, probabilities = prediction.bags.token[possible], prediction.probabilities[possible]
         return int(make_rng(rng).choice(tokens, p=probabilities / probabilities.sum()))
@@ -208,9 +207,7 @@ class Attention(ABC):
         """The token as text, or its id if there is no vocabulary."""
         token = whole_number(token, "token", least=-LARGEST_WHOLE)
         if not 0 <= token < self.n_tokens:
-            raise TokenOutOfRange(
-                f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"
-            )
+            raise TokenOutOfRange(f"token {token} is not in 0 … {self.n_tokens - 1}; give one of these ids")
         return name_token(self.vocabulary, token)
 
     def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:

@@ -79,16 +79,14 @@ class RecentNodes:
         try:
             nodes = self._cache.pop(query, None)
             nodes = self._cache[query] = read().copied() if nodes is None else nodes
-            while len(self._cache) > RECENT_QUERIES or (
-                len(self._cache) > 1 and self._n_nodes() > RECENT_NODES
-            ):
+            while len(self._cache) > RECENT_QUERIES or (len(self._cache) > 1 and self._is_full()):
                 self._cache.popitem(last=False)
         finally:
             self._lock.release()
         return nodes
 
-    def _n_nodes(self) -> int:
-        return sum(len(nodes.token) for nodes in self._cache.values())
+    def _is_full(self) -> bool:
+        return sum(len(nodes.token) for nodes in self._cache.values()) > RECENT_NODES
 
 
 @dataclass(frozen=True, eq=False)
