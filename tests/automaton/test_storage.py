@@ -77,7 +77,7 @@ def test_a_damaged_manifest_is_refused(run):
     (run / "manifest.json").write_text(json.dumps(seal({"format": 2, "kind": "tokens", "files": {}})))
     with pytest.raises(CorruptRun, match="of the kind 'tokens', not 'run'"):
         at.Automaton.load(run)
-    with pytest.raises(CorruptRun, match="is a file; give the folder"):
+    with pytest.raises(CorruptRun, match="is a file; give a folder"):
         at.Automaton.load(run / "manifest.json")
     (run / "manifest.json").unlink()
     with pytest.raises(CorruptRun, match=r"no manifest\.json.*attomaton learn"):
