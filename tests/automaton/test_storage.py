@@ -77,7 +77,7 @@ def test_a_damaged_manifest_is_refused(run):
     (run / "manifest.json").write_text(json.dumps(seal({"format": 2, "kind": "tokens", "files": {}})))
     with pytest.raises(CorruptRun, match="of the kind 'tokens', not 'run'"):
         at.Automaton.load(run)
-    with pytest.raises(CorruptRun, match="is a file; give the folder"):
+    with pytest.raises(CorruptRun, match="is a file; give a folder"):
         at.Automaton.load(run / "manifest.json")
     (run / "manifest.json").unlink()
     with pytest.raises(CorruptRun, match=r"no manifest\.json.*attomaton learn"):
@@ -145,7 +145,7 @@ def test_a_file_in_the_way_is_named(text):
         at.learn(text, out=text.parent, progress=stages.append)
     (text.parent / "full").mkdir()
     (text.parent / "full" / "notes.txt").touch()
-    with pytest.raises(UnwritablePlace, match=r"already contains files \('notes\.txt'\); give a new folder"):
+    with pytest.raises(UnwritablePlace, match=r"contains files \('notes\.txt'\); give a new folder"):
         at.learn(text, out=text.parent / "full", progress=stages.append)
     assert stages == []  # said before the work, not after
 

@@ -50,7 +50,7 @@ def test_json_counts_what_is_in_the_files(folder):
         (["run", "--csv", "x", "--queries", "zebra"], "not in the vocabulary of 61 tokens: 'zebra'"),
         (
             ["run", "--csv", "run/tables"],
-            "run/tables is inside run, which attomaton wrote",
+            "run/tables is in run, an attomaton folder",
         ),
         (["run", "--csv", "story.txt"], "story.txt is a file; give the path of a folder"),
         (["run", "--graphml", "run.graphml/"], "run.graphml is a folder; give the path of a file"),

@@ -51,4 +51,4 @@ def test_what_such_a_run_cannot_answer_is_refused(tmp_path):
         refused = run_inside(*command, cwd=tmp_path)
         assert refused.returncode == 2
         told = " ".join(refused.stderr.split())
-        assert "learned with --writes" in told or "learn_writing" in told
+        assert "a run of --writes" in told or "learn_writing" in told

@@ -26,7 +26,7 @@ def test_cycles_are_found_as_by_components(samples):
 
 
 def test_too_few_samples_are_refused():
-    with pytest.raises(InvalidSamples, match="give at least 9"):
+    with pytest.raises(InvalidSamples, match="give 9 or more"):
         at.synthetic.corpus(at.synthetic.Chain(5), n_samples=3, rng=np.random.default_rng(0))
     with pytest.raises(InvalidSamples, match="does not lead to a later block"):
         at.synthetic.BlockOrder((1, 1), ((1, 0),))

@@ -227,7 +227,7 @@ def go_wrong(hour, texts):
     assert "choose a field with column" in hour.run("train", "visits.jsonl", "--out", "no", code=2)
     assert "begins with JSON" in hour.run("learn", "-", given=(folder / "visits.jsonl").read_bytes(), code=2)
     assert "it is compressed" in hour.run("learn", "-", given=(folder / "visits.csv.gz").read_bytes(), code=2)
-    assert "a context and a label need two" in hour.run("learn", "-", given=b"", code=2)
+    assert "but two are needed" in hour.run("learn", "-", given=b"", code=2)
 
 
 def main(folder):

@@ -143,9 +143,7 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     Difference(1 of 2 pairs)
     """
     if "out" in options or "overwrite" in options:
-        raise UnsupportedOption(
-            "diff does not write a run; learn each corpus into a folder, then compare the folders"
-        )
+        raise UnsupportedOption("diff does not write a run; learn each corpus with out= first, then compare")
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption(
             "diff compares the tokens that heads read; for an automaton of learn_writing, pass its .reads"

@@ -15,7 +15,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import PRINTED_ROWS, Block, Grid
-from attomaton.base.ragged import largest_of, occurs, run_starts
+from attomaton.base.ragged import largest_of, occurs
 from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
 
@@ -122,8 +122,7 @@ def uniform_probabilities(bags: Bags) -> Float64:
 
 def _check_samples(prediction: BatchPrediction) -> None:
     bags = prediction.bags
-    labels = bags.sample[bags.token == bags.samples.labels[bags.sample]]
-    realisable = len(run_starts(labels)) if len(labels) else 0
+    realisable = len(np.unique(bags.sample[bags.token == bags.samples.labels[bags.sample]]))
     if not realisable:
         raise InvalidSamples(
             "no sample has its label in its context, so attention cannot predict any label; use a longer "

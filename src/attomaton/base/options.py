@@ -108,9 +108,7 @@ def given_path(value: object, name: str) -> Path:
 def check_path(value: Any, name: str) -> str:
     text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # not a path, or one in bytes
-        raise UnsupportedOption(
-            f"{name} is {show(value)}; give a path, such as '.' for the working directory"
-        )
+        raise UnsupportedOption(f"{name} is {show(value)}; give a path ('.' is the working directory)")
     return text
 
 

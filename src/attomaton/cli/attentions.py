@@ -27,10 +27,7 @@ Strength = Annotated[
         above=0,
     ),
 ]
-LearnedOption = Annotated[
-    str | None,
-    words("The corpus that RUN was learned from, for --step or --shrink."),
-]
+LearnedOption = Annotated[str | None, words("The corpus that RUN was learned from, for --step or --shrink.")]
 
 
 def pick_attention(
@@ -51,9 +48,7 @@ def pick_attention(
             raise UnsupportedOption("--learned-from works only with --step or --shrink; add one of them")
         return automaton
     if not isinstance(automaton, Automaton):
-        raise UnsupportedOption(
-            "--step and --shrink do not work for a run that was learned with --writes; leave them out"
-        )
+        raise UnsupportedOption("--step and --shrink do not work for a run of --writes; leave them out")
     if step is not None and strength is not None:
         raise UnsupportedOption("--step and --shrink cannot be combined; give only one of them")
     if corpus is None:

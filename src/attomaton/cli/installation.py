@@ -184,9 +184,8 @@ def _describe_machine() -> Machine:
     usable = count_processors()
     torch: Any = sys.modules.get("torch")
     memory, limit = total_memory(), read_cgroup_limit()
-    if (
-        memory is not None and limit is not None and limit >= memory
-    ):  # some systems write a huge number for no limit
+    # some systems write a huge number for no limit
+    if memory is not None and limit is not None and limit >= memory:
         limit = None
     return Machine(
         processors=os.cpu_count() or 1,

@@ -96,9 +96,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     if optimiser == "descent":
         return GradientDescent(step_size, normalized=normalized, schedule=schedule)
     if normalized:
-        raise UnsupportedOption(
-            "--normalized works only with --optimiser descent; leave one of the two options out"
-        )
+        raise UnsupportedOption("--normalized works only with --optimiser descent; leave one of them out")
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
     return kinds[optimiser](step_size, schedule=schedule)

@@ -75,9 +75,7 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
     if path is None or str(path) != "-":
         return False
     if as_json:
-        raise UnsupportedOption(
-            "the file and --json would both go to standard output; name a file instead of -"
-        )
+        raise UnsupportedOption("the file and --json cannot both go to standard output; name a file, not -")
     return True
 
 

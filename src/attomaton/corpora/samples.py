@@ -113,8 +113,7 @@ class Samples(Tabular):
             flat = [token for context in contexts for token in context]
         except TypeError as error:
             raise InvalidSamples(
-                f"contexts or labels have a wrong type ({error}); give a list of lists of ids, and a list "
-                "of ids"
+                f"contexts or labels have a wrong type ({error}); give lists of ids, and a list of labels"
             ) from error
         values = np.asarray(flat or np.empty(0, np.int32))
         return cls.from_arrays(values, offsets_of(lengths), labels, n_tokens=n_tokens)

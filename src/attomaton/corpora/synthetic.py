@@ -106,7 +106,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
     needed = _needed_samples(order, rng)
     if n_samples < len(needed):
         raise InvalidSamples(
-            f"n_samples is {n_samples}, too small to show every tie and arc; give at least {len(needed)}"
+            f"n_samples is {n_samples}, too few for all ties and arcs; give {len(needed)} or more"
         )
     block_of, precedes = order.block_of, order.precedes
     compatible = [

@@ -50,8 +50,7 @@ def chunk_of(
 def check_token_column(schema: Any, location: object) -> None:
     if TOKENS not in schema.names:
         raise UnreadableSource(
-            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise the corpus "
-            "first"
+            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
         )
     kind = schema.field(TOKENS).type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)

@@ -81,7 +81,7 @@ FATAL = [
     ("nested.parquet", parquet(pa.table({"tokens": [[[1]]]})), r"nested\.parquet has no column of text or of lists .*tokens: list<element: list<"),
     ("struct.parquet", parquet(pa.table({"text": [{"x": "y"}]})), r"struct\.parquet has no column of text"),
     ("floats.parquet", parquet(pa.table({"tokens": [[0.5]]})), r"floats\.parquet has no column of text"),
-    ("several.parquet", parquet(pa.table({"text": ["x"], "tokens": [[1]]})), r"several columns to read .text, tokens.; choose one with column"),
+    ("several.parquet", parquet(pa.table({"text": ["x"], "tokens": [[1]]})), r"several columns to read .text, tokens.; choose one by column"),
     ("header.fasta", b"MKV\n>x\n", r"header\.fasta, line 1, is before the first header"),
     ("access.log.1", b"a b a", r"access\.log\.1 has an unknown suffix; set its format"),
     ("table.csv", b"a,b\n", r"table\.csv has the columns a, b in its first row; name the column .* with column"),

@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_text(tmp_path / "missing")
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    with pytest.raises(UnreadableSource, match=r"has 0 tokens, but a context and a label need two"):
+    with pytest.raises(UnreadableSource, match=r"has 0 tokens, but two are needed"):
         read_text(empty)
     with pytest.raises(UnsupportedOption, match="tokenizer 'bpe' is unknown; choose one of word"):
         read_text(latin.with_name("empty.txt"), tokenizer="bpe")

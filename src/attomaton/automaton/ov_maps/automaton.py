@@ -66,18 +66,11 @@ class WritingCoverage(Coverage):
     def _reached(self) -> list[tuple[str, object]]:
         settling, rounds = self.settling, self.settling.rounds
         n_realisable = round(self.realisable * self.n_read)
-        ended = (
-            f"final after {count_noun(rounds, 'round')}"
-            if settling.settled
-            else f"not final after {count_noun(rounds, 'round')}"
-        )
+        ended = f"{'' if settling.settled else 'not '}final after {count_noun(rounds, 'round')}"
         return [
             ("label in the context", show_share(self.reach.identity)),
             ("realisable (a context token writes the label)", show_share(self.realisable)),
-            (
-                "of these, with several such keys",
-                show_share(settling.n_several / max(n_realisable, 1)),
-            ),
+            ("of these, with several such keys", show_share(settling.n_several / max(n_realisable, 1))),
             *([("choice among these keys, a local optimum", ended)] if settling.n_several else []),
         ]
 
@@ -236,8 +229,7 @@ class WritingAutomaton(Tabular, Attention):
         reached = samples.take(n_writers > 0)
         if not len(reached):
             raise InvalidSamples(
-                "in no sample does a token of the context write the label; use a longer window, or another "
-                "text"
+                "in no sample does a token of the context write the label; use a longer window, or other text"
             )
         return count_all_tokens(reached)
 
@@ -265,9 +257,7 @@ class WritingAutomaton(Tabular, Attention):
         """Open the run folder of such a head; ``whole`` is that of :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:
-            raise UnsupportedOption(
-                f"the run {path} has no map of written tokens; open it with Automaton.load"
-            )
+            raise UnsupportedOption(f"the run {path} has no map of written tokens; use Automaton.load")
         return open_writing(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:

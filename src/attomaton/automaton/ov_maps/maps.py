@@ -175,9 +175,7 @@ def read_map(path: str) -> dict[str, str | int]:
             f"({reason}); give one of these names, or a JSON file that maps tokens to tokens"
         ) from error
     except ValueError as error:
-        raise UnreadableSource(
-            f"{path} is not JSON ({error}); write an object of tokens to tokens"
-        ) from error
+        raise UnreadableSource(f"{path} is not JSON ({error}); write a map of tokens to tokens") from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(token, str | int) and not isinstance(token, bool) for token in pairs.values()):
         raise UnreadableSource(f'{path} does not map tokens to tokens; write JSON such as {{"a": "b"}}')

@@ -58,9 +58,8 @@ def find_jacobian(odds: Float64, shares: Float64) -> Float64:
     stationary = find_steady(transitions)
     fundamental = np.linalg.inv(np.eye(len(odds)) - transitions + stationary)
     direct = (stationary / sums)[:, None] * odds
-    at_fixed_past = (
-        np.diag(direct.sum(axis=0)) - transitions.T @ direct
-    )  # row j, column k: Σ_i q_i ∂P_ij/∂x_k
+    # row j, column k: Σ_i q_i ∂P_ij/∂x_k
+    at_fixed_past = np.diag(direct.sum(axis=0)) - transitions.T @ direct
     return (at_fixed_past.T @ fundamental).T - np.eye(len(odds))
 
 

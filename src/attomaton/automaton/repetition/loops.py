@@ -86,7 +86,7 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
     --------
     >>> loops = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=2)
     >>> loops.loops, loops.probabilities.tolist()
-    (((0, 1),), [1.0])
+    (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
     """
     window = whole_number(window, "window", least=1)
     odds, indices = read_odds(layer, prompt)

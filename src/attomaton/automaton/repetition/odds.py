@@ -61,9 +61,7 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
         layer = _check_odds(layer)
         n_tokens, vocabulary = len(layer), None
     if prompt is None and n_tokens > MOST_TOKENS:
-        raise UnsupportedOption(
-            f"the layer has {n_tokens:,} tokens, more than the limit of {MOST_TOKENS:,}; give a prompt"
-        )
+        raise UnsupportedOption(f"the layer has {n_tokens:,} tokens (limit: {MOST_TOKENS:,}); give a prompt")
     ids, names = read_context(list(range(n_tokens)) if prompt is None else prompt, n_tokens, vocabulary)
     tokens, indices = np.unique(ids, return_inverse=True)
     if len(tokens) > MOST_TOKENS:

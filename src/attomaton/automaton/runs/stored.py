@@ -264,9 +264,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
-        raise MismatchedParts(
-            "the query ranges of the partitions in manifest.json overlap, or do not cover all queries"
-        )
+        raise MismatchedParts("the query ranges in manifest.json overlap, or do not cover all queries")
     folder = run.folder or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ def _check_empty(target: Path) -> None:
     foreign = [name for name in foreign if not name.endswith(ownership.LOCK)]
     if foreign:
         raise UnwritablePlace(
-            f"{show_path(target)} already contains files ({list_first(foreign)}); give a new folder"
+            f"{show_path(target)} contains files ({list_first(foreign)}); give a new folder"
         )
 
 

@@ -105,9 +105,7 @@ def refuse_inside(path: Path, target: object) -> None:
     """Refuse a path inside a folder that attomaton wrote; the message calls the path ``target``."""
     for folder in path.parents:
         if (folder / MANIFEST).is_file() and read_sealed(folder / MANIFEST) is not None:
-            raise UnwritablePlace(
-                f"{target} is inside {show_path(folder)}, which attomaton wrote; choose another path"
-            )
+            raise UnwritablePlace(f"{target} is in {show_path(folder)}, an attomaton folder; write elsewhere")
 
 
 def is_partial(folder: Path) -> bool:

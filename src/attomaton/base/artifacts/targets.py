@@ -62,9 +62,7 @@ def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool
             f"{target} is a link, a device or a pipe; give the path of a file, or - for standard output"
         )
     if not is_ours(target):
-        raise UnwritablePlace(
-            f"{target} exists, and attomaton did not write it; choose another name, or move the file"
-        )
+        raise UnwritablePlace(f"{target} exists, and attomaton did not write it; choose another name")
     return target
 
 

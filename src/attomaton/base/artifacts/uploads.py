@@ -33,9 +33,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     replaced = _owned_names(remote) & present
     foreign = sorted((present - replaced - {UPLOAD_MARKER}).intersection(uploaded))
     if foreign:
-        raise UnwritablePlace(
-            f"{remote / foreign[0]} exists, and attomaton did not write it; choose another URL"
-        )
+        raise UnwritablePlace(f"{remote / foreign[0]} is not a file of attomaton; choose another URL")
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(replaced.union(uploaded))}
     (remote / UPLOAD_MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))

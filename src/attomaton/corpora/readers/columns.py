@@ -47,9 +47,7 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
             )
         if len(candidates) > 1:
             several = list_columns(candidates)
-            raise UnreadableSource(
-                f"{source} has several columns to read ({several}); choose one with column"
-            )
+            raise UnreadableSource(f"{source} has several columns to read ({several}); choose one by column")
         return candidates[0]
     if name not in kinds:
         raise UnreadableSource(f"{source} has no column {name!r}; choose one of {present}")

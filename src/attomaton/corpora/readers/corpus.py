@@ -138,8 +138,7 @@ def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[D
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
-            f"{file.source} has {count_noun(len(ids), 'token')}, but a context and a label need two; give a "
-            "longer text"
+            f"{file.source} has {count_noun(len(ids), 'token')}, but two are needed; give a longer text"
         )
     offsets = np.array([0, len(ids)], np.int64)
     documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)

@@ -83,8 +83,7 @@ class Workers:
         except BrokenProcessPool as error:
             raise AttomatonError(
                 "a worker process died: memory ran out, or a script starts workers outside `if __name__ == "
-                "'__main__':`; use fewer workers, or correct the script, and run it again (it resumes where "
-                "it stopped)"
+                "'__main__':`; use fewer workers, or correct the script, and run it again: it resumes"
             ) from error
 
 

@@ -48,15 +48,13 @@ def document_in(value: Any, reading: Reading, location: str) -> Document:
     if field not in fields:
         present = ", ".join(brief(name) for name in sorted(map(str, fields))[:SHOWN_FIELDS]) or "none"
         raise UnreadableSource(
-            f"{location} has no field {field!r}, only {present}; choose a field with column (--column on the "
-            "command line)"
+            f"{location} has no field {field!r}, only {present}; choose a field with column (--column)"
         )
     content = fields[field]
     if isinstance(content, str | list | tuple):
         return document_of(content, reading, location)
     raise UnreadableSource(
-        f"{location} has {type(content).__name__} in the field {field!r}, not text; choose a field with "
-        "column"
+        f"{location} has {type(content).__name__} in the field {field!r}, not text; set another column"
     )
 
 

@@ -19,11 +19,7 @@ from attomaton.corpora.budgets import (
     unpacked_most,
 )
 from attomaton.corpora.readers.batches import RAISE_LIMIT, Batch, ObjectReader, Reader, Reading
-from attomaton.corpora.readers.columns import (
-    document_kind,
-    documents_of_column,
-    find_document_column,
-)
+from attomaton.corpora.readers.columns import document_kind, documents_of_column, find_document_column
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
 from attomaton.corpora.readers.records import MemoryReader, split_stream
 
@@ -220,7 +216,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         return MemoryReader(column.to_pylist(), reading, title)
     if document_kind(column.type) is None:
         raise UnreadableSource(
-            f"{title} is of type {brief(str(column.type))}; give texts, lists of tokens or lists of ids"
+            f"{title} is {brief(str(column.type))}; give texts, lists of tokens or lists of ids"
         )
     return ColumnReader(column, reading, title)
 

@@ -135,9 +135,7 @@ class _CorpusJob:
         readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
         paths = [reader.source for reader in readers if not reader.file.is_url]
         for path in (path for path in paths if target in Path(path).resolve().parents):
-            raise UnwritablePlace(
-                f"{show_path(target)} contains the corpus ({path}); give another folder for the shards"
-            )
+            raise UnwritablePlace(f"{show_path(target)} contains the corpus ({path}); give another folder")
 
     def has_written(self, folder: Path) -> bool:
         if not is_tokenized(folder):

@@ -73,8 +73,7 @@ class HuggingFaceEncoder:
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
-                f"the largest token id is {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; use another "
-                "tokenizer"
+                f"an id is {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; use another tokenizer"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:

@@ -166,7 +166,7 @@ class Vocabulary:
         outside = [index for index in numbers if not 0 <= index < len(self)]
         if outside:
             raise TokenOutOfRange(
-                f"id {outside[0]} is not in 0 … {len(self) - 1}; give ids of this vocabulary"
+                f"id {outside[0]} is not in 0 … {len(self) - 1}, the ids of this vocabulary"
             )
         return [self.tokens[index] for index in numbers]
 

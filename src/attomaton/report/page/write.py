@@ -72,7 +72,7 @@ def write_report(
     >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(at.learn(["a rose is a rose"]).save(f"{folder}/run"), f"{folder}/run.html").n_shown
-    3
+    2
     """
     if most_queries is not None:
         most_queries = whole_number(most_queries, "most_queries", least=1)
