@@ -117,7 +117,7 @@ class Expansion(WeightPath):
 
     @property
     def rate(self) -> float:
-        """The error falls like t^−rate: least of 1, ``settling``, and the slack of edges that are not tight."""
+        """The error falls like t^−rate: least of 1, ``settling`` and the slack of edges not tight."""
         priorities = self.third.priorities
         return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
 
