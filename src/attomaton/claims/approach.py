@@ -213,8 +213,8 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     return ApproachBounds(
         bound,
         evidence.directed & path.is_known & falling & (bound <= MISSED),
-        f"in no trial is the attention below the highest component known to be at most {MISSED} at half of the "
-        "steps of the computed path and not to rise afterwards",
+        f"in no trial is the attention below the highest component known to be at most {MISSED} at half of "
+        "the steps of the computed path and not to rise afterwards",
     )
 
 
