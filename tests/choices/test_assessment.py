@@ -263,7 +263,7 @@ def test_new_pairs_with_position_and_features(rng):
     for half in ({"first": "first"}, {"second": "second"}):
         with pytest.raises(UnsupportedOption, match="give both, or neither"):
             fit.predict_proba(new, **half)
-    with pytest.raises(UnsupportedOption, match="no effect of moving first"):
+    with pytest.raises(UnsupportedOption, match="has no coefficient moved_first"):
         at.fit_choices(games).predict_proba(new, moved_first="first")
     with pytest.raises(UnsupportedOption, match="no such feature"):
         at.fit_choices(games).predict_proba(new, features=["length"])

@@ -386,7 +386,7 @@ def test_the_figure_and_the_page(tmp_path):
         path = draw_board(board, tmp_path / f"board.{kind}")
         before = path.read_bytes()
         assert draw_board(board, path).read_bytes() == before  # its own figure may be replaced
-    with pytest.raises(UnsupportedOption, match=r"end it in \.pdf, \.png or \.svg"):
+    with pytest.raises(UnsupportedOption, match=r"end the name in \.pdf, \.png or \.svg"):
         draw_board(board, tmp_path / "board.gif")
     assert not matplotlib.pyplot.get_fignums()
     games = {"winner": [*"abab", "a", "c"], "loser": [*"baba", "c", "a"], "month": [3, 3, 1, 1, 1, 1]}

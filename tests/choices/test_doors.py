@@ -313,7 +313,7 @@ def test_rankings():
         (lambda: at.fit_choices(["a"], {"a": 1}), "no order"),
         (lambda: at.fit_choices([True, 2], losers=[2, 1]), "different types, such as True and 2"),
         (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "if the tuple is a tie"),
-        (lambda: at.fit_choices(rankings=[["a", None]]), "an item is missing"),
+        (lambda: at.fit_choices(rankings=[["a", None]]), "contains a missing item"),
         (lambda: at.fit_choices(rankings=[["1", 1]]), "different types"),
         (lambda: at.fit_choices([(0, [1, 2])]), "a pair contains a list"),
         (lambda: at.fit_choices([], losers=[]), "no choices"),

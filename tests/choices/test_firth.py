@@ -170,7 +170,7 @@ def test_what_does_not_go_with_the_penalty():
     for options in ({"cluster": [1, 2, 3, 4]}, {"counts": [0.5, 1, 1, 1]}):
         with pytest.raises(UnsupportedOption, match="whole and independent"):
             at.fit_choices(games, penalty="firth", **options)
-    with pytest.raises(UnsupportedOption, match="replaces a ridge"):
+    with pytest.raises(UnsupportedOption, match="cannot be combined with ridge= or prior="):
         at.fit_choices(games, penalty="firth", prior=1.0)
     with pytest.raises(UnsupportedOption, match="penalty is 'ridge'; give 'firth'"):
         at.fit_choices(games, penalty="ridge")

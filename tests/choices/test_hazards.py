@@ -238,7 +238,10 @@ def test_a_pipeline_of_scikit_learn(frame):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda data: at.check_separation(smf.probit("ill ~ age", data)), "Probit is not among the models"),
+        (
+            lambda data: at.check_separation(smf.probit("ill ~ age", data)),
+            "the model Probit of statsmodels is not supported",
+        ),
         (
             lambda data: at.check_separation(data[["age"]], data["ill"], model="probit"),
             "model is 'probit'; give",
@@ -250,7 +253,7 @@ def test_a_pipeline_of_scikit_learn(frame):
         ),
         (
             lambda data: at.check_separation("ill ~ age", data["ill"].to_numpy()),
-            "a formula needs its frame",
+            "a formula needs a frame",
         ),
         (
             lambda data: at.check_separation(data["age"], -data["count"], model="poisson"),

@@ -48,7 +48,7 @@ def test_complete_separation():
     found = at.check_separation([-2, -1, 1, 2], [0, 0, 1, 1])
     assert found.separation == "complete"
     assert found.kinds == {"intercept": "undecided", "x1": "+inf"}
-    assert found.reason("x1") == "every case with x1 > -1 had y = 1, every other y = 0"
+    assert found.reason("x1") == "every case with x1 > -1 had y = 1, every other case had y = 0"
     assert found.reason("intercept") == ""
     assert (
         at.check_separation([-2, -1, 1, 2], [1, 1, 0, 0]).reason("x1").startswith("every case with x1 > -1")
@@ -61,7 +61,7 @@ def test_quasi_complete_separation():
     assert found.coefficients[0].value == pytest.approx(0, abs=1e-12)
     edge = at.check_separation([1, 2, 3, 3, 4], [0, 0, 0, 1, 1])
     assert edge.separation == "quasi-complete"
-    assert edge.reason("x1") == "every case with x1 > 3 had y = 1, every one with x1 < 3 had y = 0"
+    assert edge.reason("x1") == "every case with x1 > 3 had y = 1, and every case with x1 < 3 had y = 0"
 
 
 def test_two_columns_separate_together():
@@ -77,7 +77,7 @@ def test_without_an_intercept_the_threshold_is_zero():
     assert found.kinds == {"x1": "+inf"}
     assert found.reason("x1") == "in all 3 cases that bear on it"
     assert at.check_separation([-1.0, 0, 2, 0], [0, 0, 1, 1], intercept=False).reason("x1") == (
-        "every case with x1 > 0 had y = 1, every one with x1 < 0 had y = 0"
+        "every case with x1 > 0 had y = 1, and every case with x1 < 0 had y = 0"
     )
     assert at.check_separation([1.0, 2.0, 3.0], [0, 1, 1], intercept=False).exists
 
@@ -360,21 +360,21 @@ def test_series_and_columns_of_matrices():
             np.ma.masked_greater([[1.0], [9.0], [2.0]], 5),
             [0, 1, 1],
             {},
-            "X is masked in row 1; drop such rows",
+            "X has a masked value in row 1; drop such rows",
         ),
-        ([1, 2, 3], np.ma.masked_equal([0, 1, 2], 1), {}, "y is masked in row 1"),
-        ([1, 2, 3], [0.25, 0.5, 1], {}, "y is 0.25 in row 0, a measurement or a share and not a class"),
+        ([1, 2, 3], np.ma.masked_equal([0, 1, 2], 1), {}, "y has a masked value in row 1"),
+        ([1, 2, 3], [0.25, 0.5, 1], {}, "y is 0.25 in row 0, which is not a class"),
         ([1, 2, 3], [0, 1, 1], {"counts": [1, 2]}, "counts must be one number for each of 3 cases"),
         ([1, 2, 3], [0, 1, 1], {"counts": [1, -2, 1]}, "0 or more and not all 0"),
         ([1, 2, 3], [0, 1, 1], {"counts": [1, None, 1]}, r"column 'counts' is missing \(None\) in row 1"),
         ([1e300, -1e300, 2e299], [0, 1, 0], {}, r"column 'x1' has values up to 1e\+300; scale the column"),
         ([1e-300, -1e-300, 2e-299], [0, 1, 0], {}, "column 'x1' has values up to 2e-299; scale the column"),
-        ([1, 2, 3], [0, 1], {}, "X has 3 cases and y 2"),
-        ([1, 2, 3], [0, "1", 1], {}, "labels of different kinds"),
-        ([1, 2, 3], [[0, 1], [1, 0], [1, 1]], {}, "one label for each case"),
-        (range(200), np.arange(200) / 7, {}, "200 different labels, which look like a measurement"),
-        ([[1, 2], [3]], [0, 1], {}, "one row of numbers for each case"),
-        ([1, 2, 3], [0, 1, 1], {"names": ["a", "b"]}, "1 columns and 2 names"),
+        ([1, 2, 3], [0, 1], {}, "X has 3 cases, but y has 2 labels"),
+        ([1, 2, 3], [0, "1", 1], {}, "labels of different types"),
+        ([1, 2, 3], [[0, 1], [1, 0], [1, 1]], {}, "a value that is not a label"),
+        (range(200), np.arange(200) / 7, {}, "200 different values, so it looks like a measurement"),
+        ([[1, 2], [3]], [0, 1], {}, "a matrix with one row for each case"),
+        ([1, 2, 3], [0, 1, 1], {"names": ["a", "b"]}, "1 columns but 2 names"),
         ([[1, 2], [3, 4]], [0, 1], {"names": ["a", "a"]}, "two columns are called 'a'"),
         ([[1], [2]], [0, 1], {"names": ["intercept"]}, "two columns are called 'intercept'"),
         ([1, 2, 3], [0, 1, 1], {"reference": 2}, "no case has the reference label 2"),
@@ -564,7 +564,7 @@ def test_thresholds_have_the_digits_that_tell_the_classes_apart():
         (np.arange(4) / 10, "0.1"),
     ):
         reason = at.check_separation(values, [0, 0, 1, 1], names=["x"]).reason("x")
-        assert reason == f"every case with x > {shown} had y = 1, every other y = 0"
+        assert reason == f"every case with x > {shown} had y = 1, every other case had y = 0"
 
 
 @pytest.mark.parametrize("constant", [3.0, 1e8, 1e9, 1e12, 4e-9])

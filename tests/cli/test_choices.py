@@ -114,7 +114,7 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.csv", "--figure", "games.png"], "attomaton did not write it"),
         (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
         (["games.csv", "--page", "."], "is a folder"),
-        (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
+        (["games.csv", "--prior", "1", "--ridge", "1"], "leave one of them out"),
         (["games.csv", "--tests", "anova"], "--tests has 'anova'; choose from goodness_of_fit"),
         (["games.csv", "--tests", "compare_judges"], "add --cluster COLUMN"),
         (["games.csv", "--task", "winner"], "--task needs --tests compare_judges"),

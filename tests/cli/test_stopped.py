@@ -48,7 +48,7 @@ def test_a_training_goes_on_with_the_command_that_is_told(folder):
     run_inside(*command[:3], "other", *command[4:], cwd=folder)
     traces = [(folder / name / "training" / "trace.safetensors").read_bytes() for name in ("run", "other")]
     assert traces[0] == traces[1]
-    with patch.object(TrainingFiles, "tell", stop):
+    with patch.object(TrainingFiles, "log", stop):
         again = [*command[:3], "third", *command[4:], "--resume"]
         assert advice_of(run_inside(*again, cwd=folder)) == again
 

@@ -153,20 +153,24 @@ LARGE = {
     "ranking.csv": (
         f"ranking\n{ranked(20_000)}".encode(),
         ["--split", "|"],
-        "the first items of each ranking",
+        "shorten the rankings",
     ),
     "twice.csv": (
         f"ranking\n{ranked(100_000)}|99999".encode(),
         ["--split", "|"],
-        "names '99999' more than once",
+        "contains '99999' more than once",
     ),
     "ranks.csv": (
         b",".join(b"i%d" % item for item in range(500))
         + (b"\n" + b",".join(b"%d" % (1 + item) for item in range(500))) * 100,
         ["--ranks", ",".join(f"i{item}" for item in range(500))],
-        "the first items of each ranking",
+        "shorten the rankings",
     ),
-    "sets.csv": (f"best,worst,choice_set\n0,1,{ranked(2_000)}".encode(), ["--split", "|"], "smaller sets"),
+    "sets.csv": (
+        f"best,worst,choice_set\n0,1,{ranked(2_000)}".encode(),
+        ["--split", "|"],
+        "shorten the rankings or sets",
+    ),
     "by.csv": (
         b"winner,loser,id\n" + b"".join(b"a,b,%d\n" % row for row in range(50_000)),
         ["--by", "id"],

@@ -150,7 +150,7 @@ def test_a_signed_run_with_another_number_of_tokens_does_not_load(run, size):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True, [1]])
 def test_a_signed_run_whose_certificate_is_no_number_does_not_load(run, value):
     change_record(run, lambda record: record["certificates"]["hard"].update(gap=value))
-    with pytest.raises(CorruptRun, match=r"manifest\.json gives .* as gap"):
+    with pytest.raises(CorruptRun, match=r"gap is .* in manifest\.json"):
         at.Automaton.load(run)
 
 
@@ -167,7 +167,7 @@ def test_the_constructor_of_samples_checks_what_it_is_given():
         replace(good, stops=np.array([3, 99]))
     with pytest.raises(InvalidSamples, match=r"values\[-2:3\]"):
         replace(good, starts=np.array([-2, 3]))
-    with pytest.raises(EmptyContext, match="sample 0 has no context"):
+    with pytest.raises(EmptyContext, match="sample 0 has an empty context"):
         replace(good, starts=np.array([3, 3]))
     with pytest.raises(InvalidSamples, match="2 starts, 2 stops and 1 labels"):
         replace(good, labels=np.array([0]))
@@ -248,7 +248,7 @@ def test_order_problems_are_checked(changed, match):
     [
         ({"alternative": [0, 1, 0, 7]}, "alternative is 7 in row 3, outside 0 … 1"),
         ({"winner": [0, -1]}, "winner is -1"),
-        ({"offsets": [0, 9, 4]}, "offsets of choice sets must increase from 0 to 4"),
+        ({"offsets": [0, 9, 4]}, "offsets of choice sets must rise from 0 to 4"),
         ({"component": [0, 1]}, "alternatives of two components"),
         ({"component": [0, 2**62]}, "component is 4611686018427387904"),
         ({"count": [1.0, np.nan]}, "count is nan"),
@@ -267,7 +267,7 @@ def test_pieces_of_text_are_checked():
     piece = Chunk(ids, documents, 0, 3)
     with pytest.raises(TokenOutOfRange, match="a token of the chunk is 2 in row 3, outside 0 … 1"):
         Chunk(ids, documents, 0, 2)
-    with pytest.raises(InvalidSamples, match="offsets of documents must increase from 0 to 4"):
+    with pytest.raises(InvalidSamples, match="offsets of documents must rise from 0 to 4"):
         Chunk(ids, np.array([0, 2**40, 4]), 0, 3)
     with pytest.raises(InvalidSamples, match="the head of a chunk is -1"):
         Chunk(ids, documents, -1, 3)
@@ -297,13 +297,13 @@ def test_classes_of_sequences_are_checked():
     classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
     with pytest.raises(InvalidSamples, match="tokens is 6 in row 0, outside 0 … 5"):
         replace(classes, tokens=np.array([6, 1, 0, 2], np.int32))
-    with pytest.raises(InvalidSamples, match="offsets of classes must increase from 0 to 4"):
+    with pytest.raises(InvalidSamples, match="offsets of classes must rise from 0 to 4"):
         replace(classes, offsets=np.array([0, 9, 4]))
 
 
 def test_a_vocabulary_has_a_token_for_each_id():
     auto = at.learn([0, 1, 0, 2, 0, 1])
-    with pytest.raises(MismatchedParts, match="the vocabulary has 2 tokens and the components 3"):
+    with pytest.raises(MismatchedParts, match="the vocabulary has 2 tokens, but the components have 3"):
         at.Automaton(auto.components, auto.hard, auto.soft, at.Vocabulary(("a", "b")))
 
 

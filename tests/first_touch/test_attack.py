@@ -56,7 +56,7 @@ def test_the_covariance_of_one_item():
 
 @pytest.mark.parametrize("pairs", [zip("ab", "ba", strict=True), {("a", "b"), ("b", "a")}])
 def test_pairs_without_an_order_are_refused_for_what_they_are(pairs):
-    with pytest.raises(InvalidSamples, match=r"give list\(…\) of it"):
+    with pytest.raises(InvalidSamples, match=r"give a list of winners"):
         at.fit_choices(pairs)
 
 

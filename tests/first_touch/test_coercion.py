@@ -117,7 +117,7 @@ def test_score_reads_a_file_in_the_vocabulary_of_the_automaton(tmp_path):
         automaton.score(new, tokenizer="character")
     with pytest.raises(at.AttomatonError, match="have the tokenizer character"):
         automaton.score(at.read_corpus(new, tokenizer="character"))
-    with pytest.raises(at.AttomatonError, match="the automaton was learned from ids"):
+    with pytest.raises(at.AttomatonError, match="the automaton was learned from token ids"):
         at.learn([0, 1, 0, 2, 0, 1]).score(new)
     with pytest.raises(at.AttomatonError, match="no sample has its label in its context"):
         automaton.score(["one two three"])

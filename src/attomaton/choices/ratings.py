@@ -21,9 +21,10 @@ from attomaton.choices.uncertainty import BoardErrors
 class Ratings:
     """The scores of the items in log odds, relative to the mean of their component, and their errors.
 
-    A component has a larger number than the components that precede it. ``covariance`` is NaN between
-    components and for items alone. ``tie`` is the log odds of a tie against a win between equal items
-    (Davidson), −inf without ties. If choices have clusters, ``errors`` replaces the errors of ``covariance``.
+    The arrays have one entry for each of ``items``: ``component`` (larger than the numbers of the components
+    that precede it), ``score``, ``wins`` and ``losses``. ``covariance`` of the scores is NaN between components
+    and for items alone; if choices have clusters, ``errors`` replaces its errors. ``gaps`` are the infinite
+    gaps. ``tie`` is the log odds of a tie against a win between equal items (Davidson), −inf without ties.
     """
 
     items: tuple[Any, ...]

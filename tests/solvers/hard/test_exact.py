@@ -132,7 +132,7 @@ def test_too_many_components_for_whole_numbers():
 
 def test_the_docs_name_the_same_limit():
     page = Path(__file__).parents[3] / "docs" / "reference.md"
-    assert f"in whole numbers, up to {MOST_PROVED:,} components" in page.read_text(encoding="utf-8")
+    assert f"in integer arithmetic, for up to {MOST_PROVED:,} components" in page.read_text(encoding="utf-8")
 
 
 def test_unsorted_edges_are_refused():

@@ -252,7 +252,7 @@ def test_wrong_options_are_refused():
     components = components_of(paper_draw(0))
     with pytest.raises(UnsupportedOption, match=r"Clarabel.*use InteriorPoint"):
         solve_factored(components, solver=Clarabel())
-    with pytest.raises(InvalidEmbeddings, match=r"shape \(6, dim\)"):
+    with pytest.raises(InvalidEmbeddings, match=r"not \(6, dim\)"):
         solve_factored(components, embeddings=np.eye(5))
 
 
