@@ -22,7 +22,7 @@ class Ratings:
     """The scores of the items in log odds, relative to the mean of their component, and their errors.
 
     The arrays have one entry for each of ``items``: ``component`` (larger than the numbers of the components
-    that precede it), ``score``, ``wins`` and ``losses``. ``covariance`` of the scores is NaN between components
+    that precede it), ``score``, ``wins``, ``losses``. ``covariance`` of the scores is NaN between components
     and for items alone; if choices have clusters, ``errors`` replaces its errors. ``gaps`` are the infinite
     gaps. ``tie`` is the log odds of a tie against a win between equal items (Davidson), −inf without ties.
     """
