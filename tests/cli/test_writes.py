@@ -13,7 +13,7 @@ def test_a_head_that_writes_is_learned_and_asked(tmp_path):
         "learn", "story.txt", "--window", "6", "--writes", "successor", "--out", "run", cwd=tmp_path
     )
     assert learned.returncode == 0, learned.stderr
-    assert "label in the context" in learned.stdout
+    assert "label in the context " in learned.stdout
     assert "realisable (a context token writes the label)" in learned.stdout
     told = run_inside("explain", "run", "a dog and a", "--json", cwd=tmp_path)
     answer = json.loads(told.stdout)

@@ -52,7 +52,7 @@ def test_n_tokens_defaults_to_the_largest_id():
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: at.Samples.from_lists([[1], []], [0, 1]), EmptyContext, "sample 1 has an empty context .1 such sample."),
+        (lambda: at.Samples.from_lists([[1], []], [0, 1]), EmptyContext, "sample 1 has an empty context .1 such sample..*; drop the sample"),
         (lambda: at.Samples.from_lists([[1]], [0, 1]), InvalidSamples, "1 contexts but 2 labels"),
         (lambda: at.Samples.from_lists([[0, 7]], [0], n_tokens=3), TokenOutOfRange, "token 7 at position 1 of the context of sample 0 .*raise n_tokens"),
         (lambda: at.Samples.from_lists([[0], [0, 1, -1]], [0, 1]), TokenOutOfRange, "token -1 at position 2 of the context of sample 1"),

@@ -250,7 +250,7 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]
     if (np.abs(differences).sum(axis=1) > 2.5).any():
         raise UnsupportedOption(
-            "best–worst choices cannot be simulated; fit only the choices of the best item"
+            "best and worst choices cannot be simulated; fit only the choices of the best item"
         )
     situation, has_reference = problem.situations.of_row, differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)

@@ -124,7 +124,7 @@ class Selection(Checked):
 def select(keep: object, window: int | None) -> Selection:
     """The selection of a user, with the window if it is given separately."""
     if keep is not None and not isinstance(keep, Selection):
-        raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
+        raise UnsupportedOption(f"keep is of type {type(keep).__name__}; give an attomaton.Selection")
     if keep is None or window is None:
         return keep or Selection(window)
     if keep.window not in (window, None):

@@ -92,7 +92,7 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(MismatchedParts, match="shape"):
         measure_utility(model, np.zeros((4, 2), np.int64))
     for rows in (np.zeros(4, np.int64), ROWS + 0.5, [[0, 1, 2], [0, 1]], ROWS[:0]):
-        with pytest.raises(InvalidSamples, match="whole numbers"):
+        with pytest.raises(InvalidSamples, match="give whole numbers"):
             measure_utility(model, rows)
     for label in (-100, model.shape.n_tokens):  # the first is what PyTorch would leave out without a word
         rows = ROWS.copy()
