@@ -1,6 +1,8 @@
-"""Models trained with attomaton, whose heads can be recorded: the theory's layer, and deep attention.
+"""Models trained with attomaton, whose heads can be recorded.
 
-They are opened from traces, from run folders of ``attomaton train``, and from checkpoints.
+``watch_trace`` opens a trace, ``open_checkpoint`` a file that ``attomaton train`` wrote. Both call
+``watch_weights``, which makes a ``TheoryLayer`` from attention as in the theory, and a ``Transformer`` from
+deep attention.
 """
 
 from collections.abc import Callable
@@ -48,9 +50,10 @@ from attomaton.training.trace import DeepTrace, Trace
 class TheoryLayer:
     """The theory's layer f_W(X) = Xᵀ softmax(X W x̄) with its decoder, at every position of a context.
 
-    ``embeddings`` (n_tokens, dim) are E, ``weights`` (dim, dim) is W. The value u of each token is Σ a_i ·
-    decoder[x_i]: row x of ``decoder`` (n_tokens, n_tokens) is what key token x writes. Logits are u divided
-    by the ``temperature``, or without one ln u, which is −∞ where u is zero.
+    ``embeddings`` (n_tokens, dim) are E, ``weights`` (dim, dim) is W. With attention a over a context of
+    tokens x_i, the layer writes the masses u = Σ_i a_i · decoder[x_i], one for each next token: row x of
+    ``decoder`` (n_tokens, n_tokens) is what key token x writes. Logits are u / ``temperature``; without a
+    temperature they are ln u, −∞ where u is zero.
     """
 
     name: str
@@ -65,8 +68,9 @@ class TheoryLayer:
 
     def rotate(self, *, seed: int) -> "TheoryLayer":
         """The layer with O W O' for W, where O and O' are random rotations."""
-        draw, size = make_generator(seed), len(self.weights)
-        left, right = (draw_frame(size, size, draw) for _ in range(2))
+        draw = make_generator(seed)
+        dim = len(self.weights)
+        left, right = (draw_frame(dim, dim, draw) for _ in range(2))
         name = f"{self.name} with rotated heads, seed {seed}"
         return replace(self, name=name, weights=left @ self.weights @ right)
 
@@ -77,11 +81,14 @@ class TheoryLayer:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
+        """Run the layer, see :class:`~attomaton.heads.model.HeadModel`; the head outputs the masses u."""
         ids = check_contexts(tokens, self.shape)
         read = self.embeddings[ids]
+        # scores[n, 0, q, k] = x_kᵀ W x_q; axis 1 is the only head
         scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
         positions = torch.arange(ids.shape[1])
-        pattern = torch.softmax(scores.masked_fill(positions > positions[:, None], -torch.inf), -1)
+        is_later = positions > positions[:, None]
+        pattern = torch.softmax(scores.masked_fill(is_later, -torch.inf), -1)
         applied = pattern
         if edit_patterns is not None:
             applied = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
@@ -91,6 +98,7 @@ class TheoryLayer:
         return Watched(self._find_logits(outputs[:, 0]), (pattern,))
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
+        # kᵀ W q of embeddings, shape (n_keys, n_queries); the layer has no positions
         check_head(head, self.shape)
         query_rows, key_rows = (
             self.embeddings[check_tokens(tokens, self.shape)] for tokens in (queries, keys)
@@ -103,14 +111,17 @@ class TheoryLayer:
         return (self.embeddings @ self.weights.T)[:, None], self.embeddings[:, None]
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        """What the head adds to the logits for each of n tokens: u, divided by the temperature."""
         check_head(head, self.shape)
         written = self.decoder[check_tokens(tokens, self.shape)]
         return (written if self.temperature is None else written / self.temperature).numpy()
 
     def _find_logits(self, masses: Tensor) -> Tensor:
+        # logits from the masses u, both of shape (n, length, n_tokens)
         if self.temperature is not None:
             return masses / self.temperature
         is_positive = masses > 0
+        # the inner where keeps ln 0 out of the gradient, in which 0 · ∞ would be NaN
         return torch.where(is_positive, torch.where(is_positive, masses, 1.0).log(), -torch.inf)
 
 
@@ -128,7 +139,7 @@ def watch_weights(
 ) -> "TheoryLayer | Transformer":
     """The model of a trial with given weights of all trials, in the form in which the trace records them."""
     trial = whole_number(trial, "trial", most=trace.n_trials - 1)
-    shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
+    shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]  # of one step
     if np.shape(weights) != shape:
         raise MismatchedParts(
             f"the weights have shape {np.shape(weights)}, but this run has weights of shape {shape}; give "
@@ -136,14 +147,14 @@ def watch_weights(
         )
     moment = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
-        n_tokens, window = trace.n_tokens, trace.window
-        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {moment}")
+        name = f"DeepModel, {moment}"
+        return watch_deep(trace.model, weights[trial], trace.n_tokens, window=trace.window, name=name)
     table = trace.embeddings[trial]
     return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {moment}")
 
 
 def watch_layer(
-    embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
+    embeddings: Float64, weights: Float64, readout: Any = None, *, name: str = "AttentionModel"
 ) -> TheoryLayer:
     """The layer with embeddings (n_tokens, dim), W (dim, dim) and a readout, ``TokenId()`` by default."""
     table = torch.tensor(np.asarray(embeddings, np.float64))
@@ -152,20 +163,20 @@ def watch_layer(
             f"embeddings have shape {tuple(table.shape)} and weights {np.shape(weights)}; give embeddings of "
             "shape (n_tokens, dim) and weights of shape (dim, dim)"
         )
-    head = TokenId() if head is None else head
-    temperature = None
-    if isinstance(head, TokenId):
-        written = torch.eye(len(table), dtype=torch.float64)
-    elif isinstance(head, Tied):
-        written = table @ torch.as_tensor(np.linalg.pinv(table.numpy()))
-        temperature = head.temperature
-    elif isinstance(head, Untied):
-        written, temperature = table @ table.T, head.temperature
+    readout = TokenId() if readout is None else readout
+    # the decoder of a readout is E Cᵀ: row x has c_y · e_x for each next token y
+    if isinstance(readout, TokenId):
+        decoder = torch.eye(len(table), dtype=torch.float64)
+    elif isinstance(readout, Tied):  # C Eᵀ = I, so Cᵀ is the pseudoinverse of E
+        decoder = table @ torch.as_tensor(np.linalg.pinv(table.numpy()))
+    elif isinstance(readout, Untied):  # C = E
+        decoder = table @ table.T
     else:
         raise MismatchedParts(
-            f"the readout is a {type(head).__name__}, which has no decoder; give TokenId, Tied or Untied"
+            f"the readout is a {type(readout).__name__}, which has no decoder; give TokenId, Tied or Untied"
         )
-    return TheoryLayer(name, table, torch.tensor(np.asarray(weights, np.float64)), written, temperature)
+    temperature = None if isinstance(readout, TokenId) else readout.temperature
+    return TheoryLayer(name, table, torch.tensor(np.asarray(weights, np.float64)), decoder, temperature)
 
 
 def watch_deep(
@@ -174,6 +185,8 @@ def watch_deep(
     """A deep model as a :class:`Transformer`, from the numbers of a trial as ``DeepTrace`` records them."""
     matrices = split_parameters(model, np.asarray(numbers, np.float64)[None], n_tokens, window)
     layers, output = group_parameters(model, [torch.as_tensor(matrix[0]) for matrix in matrices])
+    # Tokens are one-hot, so W and V act on the stream h itself: with identities as key maps, the query map W
+    # gives the scores h W hᵀ, and identities as output map add the values h V of the heads.
     identity = torch.eye(n_tokens, dtype=torch.float64)
 
     def build(layer: LayerParameters[Tensor]) -> Layer:
@@ -204,12 +217,14 @@ def watch_deep(
 
 
 def is_run(folder: Path) -> bool:
+    # a run folder of attomaton, with or without a training; a config.json means a model of another library
     if (folder / "config.json").exists():
         return False
     return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
 
 
 def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
+    # the trace in a run folder; the manifest of the training names its model, and so the kind of the trace
     training = Path(folder) / TRAINING_FOLDER
     if (training / TRACE_FILE).is_file():
         settings = read_manifest(training, TRAINING).get("settings")
@@ -230,7 +245,8 @@ def open_checkpoint(
             f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
-    trace, checkpoint = read(path.parents[2]), read_checkpoint(path)
+    trace = read(path.parents[2])  # RUN
+    checkpoint = read_checkpoint(path)
     parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} contains no parameters; restore it, or train again")

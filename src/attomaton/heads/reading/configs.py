@@ -1,4 +1,8 @@
-"""``config.json``: the supported models, and their settings, each checked."""
+"""``config.json`` of the supported models, read into checked settings by :func:`parse_settings`.
+
+``_read_sizes`` reads what all families have. ``_parse_gpt2``, ``_parse_llama`` and so on add the rest, with
+``_read_windows`` for sliding windows and ``_read_rotary`` for RoPE.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,9 +17,9 @@ from attomaton.heads.reading.values import IN_MEMORY, ConfigObject, check_real
 class _Family(NamedTuple):
     """The keys of the sizes of a family, and the values that ``transformers`` uses for missing keys.
 
-    ``eps`` and ``activation`` are a key and its default. ``inner_default``: without a size, the feed-forward
-    layer is four times as wide as the residual stream. ``groups`` and ``width`` are the defaults of groups of
-    keys, and of the width of a head; None means that they follow from the other sizes.
+    ``eps`` and ``activation`` are a key and its default. With ``inner_default``, the feed-forward layer is by
+    default four times as wide as the residual stream. ``groups`` and ``width`` are the defaults of the number
+    of key groups and of the width of a head; None means that they follow from the other sizes.
     """
 
     layers: str = "num_hidden_layers"
@@ -57,9 +61,11 @@ FAMILIES = {
     "qwen3": _Family(groups=32, width=128),
 }
 
-# Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
-# models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show.
-MOST_HEADS, WIDEST = 1 << 10, 256
+# Limits of heads in a layer, and of how many times as wide as the residual stream the heads together or the
+# feed-forward layer are. The largest models have 232 and 8. Attention patterns and hidden layers take memory
+# that the size of a file does not show.
+MOST_HEADS = 1 << 10
+WIDEST = 256
 
 
 @dataclass(frozen=True)
@@ -138,18 +144,21 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
 
 
 def _read_sizes(values: ConfigObject, name: str) -> Settings:
-    """The settings that every family has, with the default of the others."""
+    """The settings that every family has; the others keep their defaults."""
     family = FAMILIES[name]
-    dim, n_heads = values.whole(family.dim), values.whole(family.heads)
-    n_groups, width = n_heads, family.width
+    dim = values.whole(family.dim)
+    n_heads = values.whole(family.heads)
+    n_groups = n_heads
+    width = family.width
     if name not in ("gpt2", "gpt_neo", "gpt_neox"):
-        null = None if name in ("mistral", "gemma3_text") else n_heads
-        n_groups = values.whole("num_key_value_heads", default=family.groups, null=null)
+        # transformers refuses null in two families; in the others it means a group for each head
+        null_groups = None if name in ("mistral", "gemma3_text") else n_heads
+        n_groups = values.whole("num_key_value_heads", default=family.groups, null=null_groups)
         _divide(n_heads, n_groups, family.heads, "num_key_value_heads")
         if width is None and values.get("head_dim") is None:
             width = _divide(dim, n_heads, family.dim, family.heads)
-        null = dim // n_heads if name in ("llama", "mistral") else None
-        width = values.whole("head_dim", default=width, null=null)
+        null_width = dim // n_heads if name in ("llama", "mistral") else None
+        width = values.whole("head_dim", default=width, null=null_width)
     return Settings(
         name,
         n_layers=values.whole(family.layers),
@@ -166,6 +175,7 @@ def _read_sizes(values: ConfigObject, name: str) -> Settings:
     )
 
 
+# size / divisor, or an error that names their keys.
 def _divide(size: int, divisor: int, size_key: str, divisor_key: str) -> int:
     if size % divisor:
         raise UnreadableModel(f"{size_key} {size} is not a multiple of {divisor_key} {divisor}")
@@ -183,13 +193,15 @@ def _parse_gpt2(values: ConfigObject) -> Settings:
 
 
 def _parse_gpt_neo(values: ConfigObject) -> Settings:
-    sizes, window = _read_sizes(values, "gpt_neo"), values.whole("window_size", default=256)
+    sizes = _read_sizes(values, "gpt_neo")
+    window = values.whole("window_size", default=256)
     is_local = _read_local_layers(values, sizes.n_layers)
     return replace(sizes, score_scale=1.0, windows=tuple(window if local else None for local in is_local))
 
 
 def _parse_neox(values: ConfigObject) -> Settings:
-    sizes, rope = _read_sizes(values, "gpt_neox"), _find_rope(values)
+    sizes = _read_sizes(values, "gpt_neox")
+    rope = _find_rope(values)
     rotated_share = values.real("rotary_pct", default=0.25, most=1.0)
     theta = values.real("rotary_emb_base", default=1e4)
     copies = {
@@ -212,7 +224,9 @@ def _parse_llama(values: ConfigObject, family: str) -> Settings:
     """Llama and the families that follow it."""
     if family == "gemma3_text":
         return _parse_gemma(values)
-    sizes, rope, rotated_share = _read_sizes(values, family), _find_rope(values), 1.0
+    sizes = _read_sizes(values, family)
+    rope = _find_rope(values)
+    rotated_share = 1.0
     if family == "phi3":
         values.whole("original_max_position_embeddings", default=4096)  # only scaled RoPE reads it
         rotated_share = values.real("partial_rotary_factor", default=1.0, most=1.0)
@@ -233,11 +247,15 @@ def _parse_gemma(values: ConfigObject) -> Settings:
         if (value := values.get(name)) is not None and value is not False:
             raise UnreadableModel(f"its {name} is set, which is not supported; {IN_MEMORY}")
     sizes = _read_sizes(values, "gemma3_text")
-    parameters, scaling = values.inner("rope_parameters"), values.inner("rope_scaling")
+    # transformers 5 writes RoPE for each kind of layer to rope_parameters; version 4 writes rope_scaling for
+    # the layers with full attention
+    parameters = values.inner("rope_parameters")
+    scaling = values.inner("rope_scaling")
     if values.get("rope_parameters") is not None and values.get("rope_scaling") is not None:
         raise UnreadableModel("it has both rope_parameters and rope_scaling; give one of them")
-    rope, local = parameters.inner("full_attention"), parameters.inner("sliding_attention")
-    rope = scaling if scaling.entries else rope
+    full = parameters.inner("full_attention")
+    local = parameters.inner("sliding_attention")
+    rope = scaling if scaling.entries else full
     local_theta = values.real("rope_local_base_freq", default=1e4)
     return replace(
         sizes,
@@ -252,8 +270,12 @@ def _parse_gemma(values: ConfigObject) -> Settings:
 
 
 def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
-    kinds, groups = list[Any](), values.get("attention_types")
+    # Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer. Without
+    # it, `attention_types` has groups [kinds, count], whose kinds are repeated: [["global", "local"], 2] means
+    # global, local, global, local.
+    groups = values.get("attention_types")
     groups = [[["global", "local"], 12]] if groups is None else groups
+    kinds = list[Any]()
     for group in cast("list[Any]", groups) if isinstance(groups, list | tuple) else []:
         pair = cast("list[Any]", group) if isinstance(group, list | tuple) else []
         if len(pair) != 2 or not isinstance(pair[0], list | tuple) or type(pair[1]) is not int:
@@ -261,8 +283,9 @@ def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
                 'attention_types is not a list of kinds with a count, such as [[["global", "local"], 12]]'
             )
         group_kinds = list(cast("list[Any]", pair[0]))
-        if len(kinds) <= n_layers:  # more are refused below, however many
-            kinds += group_kinds * min(max(pair[1], 0), n_layers // max(len(group_kinds), 1) + 1)
+        if len(kinds) <= n_layers:  # more are refused below, so a huge count need not fill the memory
+            enough = n_layers // max(len(group_kinds), 1) + 1
+            kinds += group_kinds * min(max(pair[1], 0), enough)
     names = _read_kinds(values, "attention_layers", kinds, n_layers, ("global", "local"))
     return [name == "local" for name in names]
 
@@ -270,6 +293,7 @@ def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
 def _read_kinds(
     values: ConfigObject, key: str, default: Any, n_layers: int, allowed: tuple[str, str]
 ) -> list[str]:
+    # The kind of each layer from a list in the configuration; `allowed` are the two kinds of this key.
     kinds = values.get(key, default)
     names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
     if len(names) != n_layers or not all(name in allowed for name in names):
@@ -284,16 +308,17 @@ def _read_windows(values: ConfigObject, family: str, n_layers: int) -> tuple[int
     if family in ("llama", "olmo2"):
         return ()
     window = values.get("sliding_window", None if family == "phi3" else 4096)
-    window = None if window is None else values.whole("sliding_window", default=4096)
+    if window is not None:
+        window = values.whole("sliding_window", default=4096)
     if family in ("mistral", "phi3"):
         return () if window is None else (window,) * n_layers
     if family == "gemma3_text":
         period = values.whole("sliding_window_pattern", default=6)
-        slides = [(layer + 1) % period > 0 for layer in range(n_layers)]
+        slides = [(layer + 1) % period > 0 for layer in range(n_layers)]  # a period ends with a full layer
     else:
         window = window if values.flag("use_sliding_window", default=False) else None
-        first = values.whole("max_window_layers", default=28, least=0)
-        slides = [window is not None and layer >= first for layer in range(n_layers)]
+        first_sliding = values.whole("max_window_layers", default=28, least=0)
+        slides = [window is not None and layer >= first_sliding for layer in range(n_layers)]
     if values.get("layer_types") is not None:
         kinds = _read_kinds(values, "layer_types", None, n_layers, ("full_attention", "sliding_attention"))
         slides = [kind == "sliding_attention" for kind in kinds]
@@ -311,15 +336,18 @@ def _find_rope(values: ConfigObject) -> ConfigObject:
 def _read_rotary(
     values: ConfigObject, rope: ConfigObject, width: int, theta: float, rotated_share: float = 1.0
 ) -> Rotary:
+    # RoPE for heads of this width, of which a share is rotated. Settings in `rope` come before their defaults:
+    # `theta`, and for the length on which the model was trained a key of the whole configuration.
     n_rotated = int(width * rotated_share)
     if n_rotated < 2 or n_rotated % 2:
         raise UnreadableModel(
             f"RoPE rotates {n_rotated} of {width} coordinates of a head; the number must be even"
         )
     plain = Rotary(n_rotated, rope.real("rope_theta", default=theta))
-    kind, family = rope.get("rope_type", "default"), values.get("model_type")
+    family = values.get("model_type")
+    kind = rope.get("rope_type", "default")
     length = rope.get("original_max_position_embeddings", values.get("max_position_embeddings"))
-    if family != "gemma3_text":
+    if family != "gemma3_text":  # which knows neither of these older names
         kind = rope.get("rope_type", rope.get("type", "default"))
         length = values.get("original_max_position_embeddings", length)
     if kind == "default":
@@ -332,8 +360,9 @@ def _read_rotary(
     factor = rope.real("factor", most=1e6)
     if kind == "linear":
         return replace(plain, divisors=(factor,) * (n_rotated // 2))
-    low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
+    low = rope.real("low_freq_factor")
+    high = rope.real("high_freq_factor")
     if low >= high:
         raise UnreadableModel(f"low_freq_factor {low:g} is not below high_freq_factor {high:g}")
-    trained = check_real(length, "original_max_position_embeddings", 1e12)
-    return replace(plain, bands=RotaryBands(factor, low, high, trained))
+    trained_length = check_real(length, "original_max_position_embeddings", 1e12)
+    return replace(plain, bands=RotaryBands(factor, low, high, trained_length))

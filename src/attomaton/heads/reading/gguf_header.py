@@ -1,5 +1,15 @@
 """The header of a GGUF file, with every length checked against the file; the ``gguf`` package trusts them."""
 
+# The layout of a file, all numbers little-endian:
+#
+#     magic "GGUF" | version u32 | number of tensors u64 | number of keys u64
+#     per key:     name (text) | type u32 | value
+#     per tensor:  name (text) | number of axes u32 | a size per axis u64 | type u32 | first byte u64
+#     padding, then the numbers of the tensors
+#
+# A text is its length in bytes (u64) and UTF-8; an array is its type u32, its length u64 and its values.
+# :func:`attomaton.heads.reading.gguf.open_gguf` reads these parts in this order with a ``HeaderReader``.
+
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +20,12 @@ import numpy as np
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
 
-# Type of a value in the header → how it is stored.
+# Type of a number in the header → its format for `struct` and numpy.
 NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
-TEXT, ARRAY = 8, 9
+TEXT, ARRAY = 8, 9  # types of the other values
+TEXT_LENGTH_BYTES = 8  # of the length before each text, so the least that a text takes
+MOST_AXES = 4  # of a tensor, in GGUF
 
 MOST_HEADER_ENTRIES = 1 << 20  # limit of keys, and of tensors, in a file
 
@@ -24,7 +36,7 @@ class StoredTensor:
 
     shape: tuple[int, ...]
     kind: int
-    start: int
+    start: int  # in the header from the first tensor on, and in a ``GGUFFile`` from the beginning of the file
 
 
 class HeaderReader:
@@ -34,24 +46,30 @@ class HeaderReader:
         self.content, self.position = content, 0
 
     def read(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
         if size > len(self.content) - self.position:
             raise UnreadableModel("the file ends within its header")
         self.position += size
         return self.content[self.position - size : self.position]
 
-    def number(self, kind: str) -> Any:
-        return struct.unpack(f"<{kind}", self.read(struct.calcsize(f"<{kind}")))[0]
+    def number(self, number_format: str) -> Any:
+        """A number in this format of ``struct``, such as "I" for u32 and "Q" for u64."""
+        packed = self.read(struct.calcsize(f"<{number_format}"))
+        return struct.unpack(f"<{number_format}", packed)[0]
 
     def count(self, entries: str) -> int:
+        """How many keys or tensors the file lists; ``entries`` is their noun in an error."""
         number = self.number("Q")
         if number > MOST_HEADER_ENTRIES:
             raise UnreadableModel(f"its header lists {number:,} {entries}, more than any file has")
         return number
 
     def text(self) -> str:
+        """A text; bytes that are not UTF-8 are replaced."""
         return self.read(self.number("Q")).decode("utf-8", "replace")
 
     def mapping(self, count: int, entry: str, read_value: Callable[[], Any]) -> dict[str, Any]:
+        """``count`` names with what ``read_value`` reads after each; ``entry`` is their noun in an error."""
         entries: dict[str, Any] = {}
         for _ in range(count):
             name = self.text()
@@ -60,27 +78,31 @@ class HeaderReader:
             entries[name] = read_value()
         return entries
 
-    def value(self, kind: int) -> Any:
-        if kind == TEXT:
+    def value(self, value_type: int) -> Any:
+        """A value of a type: a number, a text, a list of texts, or a numpy array of numbers."""
+        if value_type == TEXT:
             return self.text()
-        if kind in NUMBER_FORMATS:
-            return self.number(NUMBER_FORMATS[kind])
-        if kind != ARRAY:
-            raise UnreadableModel(f"its header has a value of the unknown type {kind}")
-        inner, length = self.number("I"), self.number("Q")
-        if inner == TEXT:
-            if length > (len(self.content) - self.position) // 8:
+        if value_type in NUMBER_FORMATS:
+            return self.number(NUMBER_FORMATS[value_type])
+        if value_type != ARRAY:
+            raise UnreadableModel(f"its header has a value of the unknown type {value_type}")
+        entry_type = self.number("I")
+        length = self.number("Q")
+        if entry_type == TEXT:
+            # a false length is refused before the list grows
+            if length > (len(self.content) - self.position) // TEXT_LENGTH_BYTES:
                 raise UnreadableModel("the file ends within its header")
             return [self.text() for _ in range(length)]
-        if inner not in NUMBER_FORMATS:
-            raise UnreadableModel(f"its header has an array of the unknown type {inner}")
-        dtype = np.dtype(NUMBER_FORMATS[inner]).newbyteorder("<")
+        if entry_type not in NUMBER_FORMATS:
+            raise UnreadableModel(f"its header has an array of the unknown type {entry_type}")
+        dtype = np.dtype(NUMBER_FORMATS[entry_type]).newbyteorder("<")
         return np.frombuffer(self.read(length * dtype.itemsize), dtype)
 
     def tensor(self) -> StoredTensor:
+        """What the header says of a tensor after its name."""
         n_axes = self.number("I")
-        if not 1 <= n_axes <= 4:
+        if not 1 <= n_axes <= MOST_AXES:
             raise UnreadableModel(f"a tensor has {n_axes} axes; they have one to four")
         sizes = [self.number("Q") for _ in range(n_axes)]
-        kind, start = self.number("I"), self.number("Q")
-        return StoredTensor(tuple(cast("list[int]", sizes[::-1])), kind, start)
+        shape = tuple(cast("list[int]", sizes[::-1]))  # stored with the last axis first
+        return StoredTensor(shape, kind=self.number("I"), start=self.number("Q"))
