@@ -1,7 +1,8 @@
 """A causal ``transformers`` model that runs its own code, on its own device and in its own type.
 
-Rows of attention are computed for sampled queries only. For random heads the attention modules run again with
-rotated query and key weights, a rotation for each head. If these weights cannot be reached, because they are
+``open_model`` calls ``LiveModel.of``. Every run of the model is ``LiveModel._run``, under a ``Tap`` that gets
+the attention of each layer. Rows of attention are computed for sampled queries only. For random heads the
+attention modules run again with rotated query and key weights, a rotation for each head. If these weights are
 quantised or offloaded, the modules run on rotated inputs instead, with one rotation for all heads.
 """
 
@@ -36,8 +37,8 @@ from attomaton.heads.taps import AttentionCall, AttentionReading, StopAtAttentio
 from attomaton.heads.transformer import Transformer
 from attomaton.heads.units import HeadUnits, ModuleCall, SwappedWeights, Swaps, find_units
 
-# Tokens on which attention modules are run at once; contexts are padded to a multiple of `PADDED`.
-MODULE_TOKENS, PADDED = 2048, 64
+MODULE_TOKENS = 2048  # tokens on which attention modules are run at once, to bound memory
+PADDED = 64  # contexts are padded to a multiple of this length, so that few lengths of calls are kept
 
 NOISE_CONTEXTS = 16  # contexts of noise on which the units that heads read are found
 
@@ -80,6 +81,8 @@ class LiveModel:
             raise UnreadableModel(f"{name} has no vocabulary; give a causal model that reads input_ids")
         sizes = (getattr(text, size, None) for size in ("max_position_embeddings", "n_positions"))
         longest = next((size for size in sizes if type(size) is int and size > 0), None)
+
+        # first run: how many layers and heads attend, and in which modules
         probed = cls(name, ModelShape(0, 0, n_tokens, longest), model)
         tap = Tap()
 
@@ -89,9 +92,11 @@ class LiveModel:
             probed._run(ids, tap, logits=False)
             return patterns
 
-        names = {id(module): path for path, module in model.named_modules()}
         shape = probe_patterns(name, run, n_tokens, longest)
+        names = {id(module): path for path, module in model.named_modules()}
         opened = replace(probed, shape=shape, modules=tuple(names[id(module)] for module in tap.modules))
+
+        # second run: whether each call of a module is one layer, in the order of the layers
         called = list[int]()
         opened._run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: called.append(layer))
         return replace(opened, attends_once=called == list(range(shape.n_layers)))
@@ -99,9 +104,12 @@ class LiveModel:
     def _run(
         self, tokens: Integers | Tensor, tap: Tap, read: ReadCall | None = None, *, logits: bool = True
     ) -> Any:
-        """Run the model with its attention tapped; the logits are None if they are not needed."""
+        """Run the model on contexts with its attention tapped; the logits are None if they are not needed.
+
+        ``read`` is called before each attention module with its layer and its call.
+        """
         ids = torch.as_tensor(tokens)
-        with suppress(NotImplementedError):
+        with suppress(NotImplementedError):  # in models of images and sound
             weight = getattr(self.model.get_input_embeddings(), "weight", ids)
             ids = ids if weight.is_meta else ids.to(weight.device)
         modules = self._modules
@@ -110,7 +118,7 @@ class LiveModel:
             if read is not None:
 
                 def enter(module: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-                    if not tap.stopping:
+                    if not tap.stopping:  # otherwise this call was made by `read` itself
                         tap.heed()
                         read(tap.layer, ModuleCall(module, arguments, options, tap))
 
@@ -129,12 +137,14 @@ class LiveModel:
     ) -> Watched:
         """Run the model; edits get tensors on the device of their layer, and the result is on the CPU."""
         is_edited = edit_patterns is not None or edit_outputs is not None
-        slopes = is_edited and torch.is_grad_enabled()
-        tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs, keep_slopes=slopes)
+        keep_slopes = is_edited and torch.is_grad_enabled()
+        tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs, keep_slopes=keep_slopes)
         return self._watch(tokens, tap)
 
     def _watch(self, tokens: Integers | Tensor, tap: Tap) -> Watched:
-        ids, patterns = check_contexts(tokens, self.shape), list[Tensor]()
+        # logits, and the patterns of the recorded heads: those of the model, or with a seed the random ones
+        ids = check_contexts(tokens, self.shape)
+        patterns = list[Tensor]()
 
         def read(layer: int, call: ModuleCall) -> None:
             patterns.append(self._attend(layer, call, call.inputs).detach().cpu())
@@ -154,9 +164,10 @@ class LiveModel:
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
+        """Run the model and write rows, see :class:`~attomaton.heads.model.LayeredModel`."""
         head_sets: list[LiveModel] = [self, *random]
         wanted = range(self.shape.n_layers) if layers is None else layers
-        # hooks that offload weights need the whole run
+        # the run ends after this layer, except if hooks offload weights, which they do at the end
         last = None if any(hasattr(module, "_hf_hook") for module in self.model.modules()) else max(wanted)
 
         def read(layer: int, call: ModuleCall) -> None:
@@ -180,11 +191,13 @@ class LiveModel:
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
+        # every run is a whole run of the model: its own code cannot begin at a layer
         for _, edits in runs:
             tap = Tap(edit_patterns=edits.get("edit_patterns"), edit_outputs=edits.get("edit_outputs"))
             yield self._watch(tokens, tap).logits[:, scored]
 
     def reads_from(self, model: Any) -> bool:
+        # whether this model has random heads that read the residual stream of the other model
         return self.seed is not None and getattr(model, "model", None) is self.model
 
     def rotate(self, *, seed: int) -> "LiveModel":
@@ -196,11 +209,12 @@ class LiveModel:
             raise UnsupportedOption(
                 f"an attention module of {self.name} attends more than once when it is called"
             )
-        draw, swaps = make_generator(seed), list[Swaps]()
-        for groups in self._layouts if all(self._layouts) else ():
+        draw = make_generator(seed)
+        swaps = list[Swaps]()
+        for layout in self._layouts if all(self._layouts) else ():
             swaps.append({})
-            for group in groups:
-                group.rotate(swaps[-1], draw)
+            for units in layout:
+                units.rotate(swaps[-1], draw)
         if not swaps and not uses_interface(self.model):
             raise UnsupportedOption(
                 f"the query and key weights of {self.name} are out of reach, and it does not use the "
@@ -217,6 +231,7 @@ class LiveModel:
     @cached_property
     def _layouts(self) -> list[list[HeadUnits]]:
         """The units that the heads of each layer read; empty for a layer whose weights cannot be reached."""
+        # contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
         ids = (
@@ -230,10 +245,13 @@ class LiveModel:
     def _attend(
         self, layer: int, call: ModuleCall, inputs: Tensor, positions: Tensor | None = None
     ) -> Tensor:
+        # rows of the recorded heads on these inputs, shape (n, n_heads, n_positions, length)
         if self.seed is None:
             return call.attend(inputs).rows(positions)
         if self.swaps:
             return call.attend(inputs, SwappedWeights(self.swaps[layer])).rows(positions)
+        # a rotation of the inputs for queries and another for keys; the two seeds differ from those of all
+        # other models
         frames = (draw_rotation(inputs.shape[-1], 2 * self.seed + side) for side in (0, 1))
         queries, keys = (cast("AttentionCall", call.attend(inputs @ frame.to(inputs))) for frame in frames)
         return queries.rows(positions, key=keys.key)
@@ -245,17 +263,22 @@ class LiveModel:
         keys are both at the first position, so attention is computed in two contexts, and the second is
         scaled to agree with the first. Keys that a head cannot attend to have the least score of their row.
         """
-        positions, (names, context) = lags[:, -1], np.unique(texts, return_inverse=True)
+        positions = lags[:, -1]  # of the queries: the last key is the first position of the context
+        names, context = np.unique(texts, return_inverse=True)
         length = -(-int(positions.max() + 1) // PADDED) * PADDED
         length = min(length, self.shape.longest or length)
+        # two sets of contexts, a row per text; entries are indices of inputs, of which the last but one is
+        # the mean
         contexts = np.full((2, len(names), length), len(inputs) - 2)
         for column in range(keys.shape[1]):
             contexts[:, context, positions - lags[:, column]] = keys[:, column]
-        contexts[1, context, 0] = keys[:, -2]
+        contexts[1, context, 0] = keys[:, -2]  # the loop left the last key there
         key_positions = positions[:, None] - lags
         attention, second = (
             self._attend_contexts(layer, inputs, ids, context, positions, key_positions) for ids in contexts
         )
+        # rows of the two softmaxes differ by a factor except at the first position; the key with the most
+        # attention gives the factor with the least rounding
         best = attention[:, :, :-2].argmax(-1, keepdims=True)
         ratio = np.take_along_axis(attention, best, 2) / np.take_along_axis(second, best, 2)
         attention[:, :, -2] = second[:, :, -2] * ratio[:, :, 0]
@@ -271,16 +294,22 @@ class LiveModel:
         ``context[i]``, which ascends, and its keys are at ``key_positions[i]``.
         """
         length = contexts.shape[1]
-        calls, n_at_once = self._call_modules(length), max(MODULE_TOKENS // length, 1)
+        calls = self._call_modules(length)
+        n_at_once = max(MODULE_TOKENS // length, 1)
         table = torch.as_tensor(inputs).to(calls[layer].inputs)
         attention = np.empty((len(key_positions), self.shape.n_heads, key_positions.shape[1]))
         for start in range(0, len(contexts), n_at_once):
+            # a module was called with n_at_once contexts, so the last context fills up the last batch
             batch = [min(index, len(contexts) - 1) for index in range(start, start + n_at_once)]
             queries = np.flatnonzero((context >= start) & (context < start + n_at_once))
-            row, column = context[queries] - start, count_equal(context[queries])
+            # batch_positions[row, column] is the position of a query: its context in the batch, and the
+            # number of queries of this context before it
+            row = context[queries] - start
+            column = count_equal(context[queries])
             batch_positions = np.zeros((n_at_once, column.max() + 1), np.int64)
             batch_positions[row, column] = positions[queries]
-            read, tap = table[torch.as_tensor(contexts[batch], device=table.device)], Tap()
+            read = table[torch.as_tensor(contexts[batch], device=table.device)]
+            tap = Tap()
             with tapped(self.model, tap, (n_at_once, length), self._modules):
                 call = replace(calls[layer], tap=tap)
                 patterns = self._attend(layer, call, read, torch.as_tensor(batch_positions))
@@ -308,6 +337,7 @@ class LiveModel:
 
     @cached_property
     def _reference(self) -> Transformer:
+        # the same weights in attomaton's forward pass, for what needs weights and not attention
         try:
             return read_object(self.model)
         except UnreadableModel as error:

@@ -270,9 +270,9 @@ def _parse_gemma(values: ConfigObject) -> Settings:
 
 
 def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
-    # Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer. Without
-    # it, `attention_types` has groups [kinds, count], whose kinds are repeated: [["global", "local"], 2] means
-    # global, local, global, local.
+    # Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer.
+    # Without it, `attention_types` has groups [kinds, count], whose kinds are repeated: [["global", "local"],
+    # 2] means global, local, global, local.
     groups = values.get("attention_types")
     groups = [[["global", "local"], 12]] if groups is None else groups
     kinds = list[Any]()
@@ -336,8 +336,8 @@ def _find_rope(values: ConfigObject) -> ConfigObject:
 def _read_rotary(
     values: ConfigObject, rope: ConfigObject, width: int, theta: float, rotated_share: float = 1.0
 ) -> Rotary:
-    # RoPE for heads of this width, of which a share is rotated. Settings in `rope` come before their defaults:
-    # `theta`, and for the length on which the model was trained a key of the whole configuration.
+    # RoPE for heads of this width, a share of which is rotated. Settings in `rope` come before their
+    # defaults: `theta`, and for the length on which the model was trained a key of the whole configuration.
     n_rotated = int(width * rotated_share)
     if n_rotated < 2 or n_rotated % 2:
         raise UnreadableModel(
