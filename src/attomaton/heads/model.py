@@ -1,4 +1,8 @@
-"""Heads and models as the audit sees them: logits and attention, also with patterns or outputs replaced."""
+"""Heads and models as the audit sees them: logits and attention, also with patterns or outputs replaced.
+
+``HeadModel`` is what the audit needs of a model. ``RotatableModel`` adds random heads, and ``LayeredModel``
+adds runs layer by layer. The functions below them check contexts, tokens and heads that users give.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,6 +75,7 @@ class ModelShape:
 
     def batch_of(self, length: int) -> int:
         """How many contexts of a length run at once, so that patterns and logits stay within 128 MB."""
+        # float32: a square of attention for each head, and logits at each position
         context_bytes = 4 * length * (self.n_layers * self.n_heads * length + self.n_tokens)
         return max(BATCH_BYTES // context_bytes, 1)
 
@@ -88,7 +93,7 @@ class Watched:
 
 
 class HeadModel(Protocol):
-    """A causal model whose heads can be recorded; ``open_model`` returns one.
+    """A causal model with its ``shape``, whose heads can be recorded; ``open_model`` returns one.
 
     ``name`` is a folder, an id on the hub with its revision, or the type of an object in memory.
     """
@@ -127,9 +132,8 @@ class HeadModel(Protocol):
         ...
 
 
-# Called with a layer, a set of heads and their rows of attention, shape (n, n_heads, n_positions, length).
-#
-# Set 0 are the model's heads, set 1, 2, … random heads.
+# Called with the number of a layer, the number of a set of heads, and the rows of attention of this set,
+# shape (n, n_heads, n_positions, length). Set 0 are the model's heads, sets 1, 2, … are random heads.
 WriteRows = Callable[[int, int, Tensor], object]
 
 # Called with a layer and what its attention reads, shape (n, length, dim).
@@ -175,9 +179,9 @@ class LayeredModel(RotatableModel, Protocol):
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
-        """The logits at scored positions in several runs, in ascending order of the first edited layer.
+        """The logits of each run at the positions ``scored``, shape (n, n_scored, n_tokens).
 
-        A run is the number of this layer, and the edits.
+        A run is the number of its first edited layer, and the edits. Runs ascend by this number.
         """
         ...
 
@@ -217,6 +221,7 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
+    """Token ids as an int64 tensor, shape (n,), if they are in the vocabulary; n may be 0."""
     ids = np.asarray(tokens)
     if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
         raise InvalidSamples(f"tokens are {show(tokens)}; give a list of whole numbers")
@@ -230,8 +235,8 @@ def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
 
 def check_head(head: Head | str, shape: ModelShape) -> Head:
     """The head, if a model of this shape has it; a text is the name of a head."""
-    source = Head.of(head) if isinstance(head, str) else cast("Any", head)
-    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
+    given = Head.of(head) if isinstance(head, str) else cast("Any", head)
+    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(number, int | np.integer) for number in pair):
         raise MismatchedParts(f"{show(head)} is not a head; give Head(layer, number)")
     layer, number = pair
@@ -244,6 +249,7 @@ def check_head(head: Head | str, shape: ModelShape) -> Head:
 
 
 def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
+    # the heads in the order in which they are given, each once
     checked = [check_head(head, shape) for head in heads]
     repeated = [head for index, head in enumerate(checked) if head in checked[:index]]
     if repeated:

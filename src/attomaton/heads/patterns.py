@@ -1,7 +1,8 @@
 """Models of which only attention patterns are known, not the weights.
 
-The ladder and next-token seeking need only patterns. Random heads, edits and token scores need weights, so
-for a pattern model they raise an error.
+``PatternModel`` is such a model, from a function or from patterns computed elsewhere. The ladder and
+next-token seeking need only patterns. Random heads, edits and token scores need weights and raise an error.
+``probe_patterns`` finds the sizes of any model by a run, and ``unwrap`` finds the module inside a wrapper.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,7 +123,7 @@ class PatternModel:
         6
         """
         remaining = iter(items)
-        first = next(remaining, None)
+        first = next(remaining, None)  # gives the sizes, and is put back in front below
         if first is None:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
@@ -188,9 +189,8 @@ def unwrap(source: Any) -> Any:
     children: Any = dict(wrapper.named_children()) if isinstance(wrapper, torch.nn.Module) else {}
     if list(children) in WRAPPERS:
         return unwrap(*children.values())
-    if not hasattr(cast("object", type(source)), "trace"):
-        return source
-    if not isinstance(_nnsight_module(source), torch.nn.Module):
+    is_nnsight = hasattr(cast("object", type(source)), "trace")
+    if not is_nnsight or not isinstance(_nnsight_module(source), torch.nn.Module):
         return source
     if getattr(source, "dispatched", True) is False:
         source.dispatch()  # loads the weights, and may put another module in place
@@ -198,11 +198,8 @@ def unwrap(source: Any) -> Any:
 
 
 def _nnsight_module(source: Any) -> Any:
-    """The module inside an nnsight model, None if there is none.
-
-    Versions of nnsight name it ``_module`` or ``_model``.
-    """
-    # An nnsight model looks up attributes that it lacks in the module; reading __dict__ avoids this.
+    # The module inside an nnsight model, which versions of nnsight name _module or _model; None if there is
+    # none. The model looks up attributes that it lacks in the module; reading __dict__ avoids this.
     return source.__dict__.get("_module", source.__dict__.get("_model"))
 
 
@@ -211,7 +208,7 @@ def probe_patterns(
 ) -> ModelShape:
     """The sizes of a model, with the layers and heads of its patterns on a few tokens."""
     size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
-    ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
+    ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]  # one context: 0, 1, 2, …
     try:
         layers = [_tensor(layer) for layer in patterns(ids) if layer is not None]
     except UnreadableModel:
@@ -231,6 +228,7 @@ def probe_patterns(
 
 
 def _tensor(pattern: Any) -> Tensor:
+    # on the CPU, in float32 or float64
     tensor = pattern.detach().cpu() if isinstance(pattern, Tensor) else torch.as_tensor(np.asarray(pattern))
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
@@ -257,6 +255,8 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
 
 
 def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: str) -> None:
+    # refuse patterns on these contexts that are not causal probabilities, (n, n_heads, length, length) per
+    # layer
     n, length = ids.shape
     expected = (n, shape.n_heads, length, length)
     if len(layers) != shape.n_layers:
@@ -274,10 +274,11 @@ def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: 
             raise UnreadableModel(
                 f"the patterns of layer {number} of {name} are not finite; check the weights of the model"
             )
-        if float(layer.triu(1).abs().max()) > AHEAD:
+        if float(layer.triu(1).abs().max()) > AHEAD:  # above the diagonal, keys are later than the query
             raise UnreadableModel(
                 f"layer {number} of {name} attends to later tokens; give a causal model (decoder only)"
             )
+        # a sum below 1 is allowed: some models have learned sinks
         if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROW_TOLERANCE:
             raise UnreadableModel(
                 f"the patterns of layer {number} of {name} are not probabilities; give attention after the "

@@ -1,8 +1,10 @@
 """Attention of ``transformers`` models, tapped where their own code computes it.
 
-Models that use the library's attention interface call a function of this file. It calls the eager attention
-of the model's family on sampled rows; so soft caps, sinks, windows, grouped and latent keys need no code
-here. Older models write attention out: they are tapped where they call ``softmax`` and ``matmul``.
+Inside ``with tapped(model, tap, …)``, each layer of the model gives its attention to the ``Tap``. Models that
+use the library's attention interface call ``_attend``, as if it were an implementation such as sdpa. It calls
+the eager attention of the model's family on sampled rows; so soft caps, sinks, windows, grouped and latent
+keys need no code here. Older models write attention out: ``WrittenAttention`` sees their ``softmax`` and
+``matmul``.
 """
 
 import signal
@@ -69,17 +71,19 @@ class AttentionCall:
         In float32 at least: few rows are computed, and a softmax in bfloat16 keeps two digits. ``key``
         replaces the keys of the call.
         """
-        query, mask, key = self.query, self.mask, self.key if key is None else key
+        query, mask = self.query, self.mask
+        key = self.key if key is None else key
         if positions is not None:
             index = positions.to(query.device)[:, None, :, None]
             query = _torch.take_along_dim(query, index, 2)
-            if mask is not None and mask.shape[-2] == key.shape[-2]:
+            if mask is not None and mask.shape[-2] == key.shape[-2]:  # a row per query, not one for all
                 mask = _torch.take_along_dim(mask.expand(len(query), *mask.shape[1:]), index, 2)
         wide = torch.promote_types(query.dtype, torch.float32)
         widened = (tensor.to(wide) for tensor in (query, key, self.value))
         return self.eager(self.module, *widened, mask, **self.options)[1]
 
     def pattern(self) -> Tensor:
+        """The whole pattern in the type of the model, shape (n, n_heads, length, length)."""
         return self.eager(self.module, self.query, self.key, self.value, self.mask, **self.options)[1]
 
     def apply(self, pattern: Tensor) -> Tensor:
@@ -90,9 +94,8 @@ class AttentionCall:
     def outputs(self, implementation: str | None) -> Tensor:
         """The outputs of the heads, by sdpa if the model uses it, otherwise in blocks of rows."""
         if implementation == "sdpa":
-            return _interface()["sdpa"](
-                self.module, self.query, self.key, self.value, self.mask, **self.options
-            )[0]
+            sdpa = _interface()["sdpa"]
+            return sdpa(self.module, self.query, self.key, self.value, self.mask, **self.options)[0]
         blocks = list[Tensor]()
         for start in range(0, self.query.shape[2], PATTERN_ROWS):
             rows = slice(start, start + PATTERN_ROWS)
@@ -109,6 +112,7 @@ class WrittenPattern:
     whole: Tensor
 
     def rows(self, positions: Tensor | None = None) -> Tensor:
+        # as AttentionCall.rows
         rows = self.whole.to(torch.promote_types(self.whole.dtype, torch.float32))
         if positions is None:
             return rows
@@ -140,8 +144,10 @@ class Tap:
     usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
     def enter(self, module: Any, attention: AttentionReading) -> int:
+        """Note that a layer of the run attends in this module, and return its number."""
         self.heed()
-        layer, self.layer = self.layer, self.layer + 1
+        layer = self.layer
+        self.layer += 1
         self.modules.append(module)
         if self.see is not None:
             self.see(layer, attention)
@@ -172,6 +178,7 @@ _RUN_LOCK = RLock()  # one tapped run at a time: models are switched for it, and
 
 
 def current_tap() -> Tap:
+    # an error in a thread that runs a model while another thread has switched it
     tap = _TAP.get()
     if tap is None:
         raise UnsupportedOption(
@@ -183,6 +190,7 @@ def current_tap() -> Tap:
 def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
+    # registered with the attention interface, which fixes the parameters; no weights are returned
     call = AttentionCall(module, query, key, value, attention_mask, options)
     return current_tap().attend(call), None
 
@@ -195,14 +203,17 @@ class WrittenAttention(TorchFunctionMode):
     """Attention that a module writes out: the softmax of a square of scores, then times values.
 
     ``shape`` (n, length) is that of the contexts, and ``modules`` are those that attend; none means that all
-    modules with parameters may attend.
+    modules with parameters may attend. PyTorch calls ``begin`` and ``end`` around each module.
     """
 
     def __init__(self, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> None:
         super().__init__()
-        self.tap, self.n_contexts, self.square = tap, shape[0], (shape[1],) * 2
+        self.tap = tap
+        self.n_contexts, length = shape
+        self.square = (length, length)
         self.modules = set(map(id, modules))
-        self.running, self.awaits_values = list[Any](), False
+        self.running = list[Any]()  # the modules that are running, the innermost last
+        self.awaits_values = False  # between a softmax and its product with the values
 
     def begin(self, module: Any, _: Any) -> None:
         current_tap()
@@ -214,6 +225,7 @@ class WrittenAttention(TorchFunctionMode):
 
     @property
     def module(self) -> Any:
+        """The innermost running module that may attend, or None."""
         for module in reversed(self.running):
             if id(module) in self.modules or (not self.modules and any(True for _ in module.parameters())):
                 return module
@@ -234,22 +246,25 @@ class WrittenAttention(TorchFunctionMode):
         return result
 
     def _take_pattern(self, result: Tensor) -> Tensor:
-        """Pass a pattern to the tap; the pattern that the model applies."""
+        """Pass the result of a softmax to the tap; what the model gets in place of this result."""
         pattern = self._by_head(result)
         if self.tap.stopping:
             self.tap.caught = WrittenPattern(pattern)
             raise StopAtAttention
-        layer, self.awaits_values = self.tap.enter(self.module, WrittenPattern(pattern)), True
+        layer = self.tap.enter(self.module, WrittenPattern(pattern))
+        self.awaits_values = True
         if self.tap.edit_patterns is None:
             return result
         edited = keep_shape(self.tap.edit_patterns(layer, pattern), pattern, "edit_patterns")
         return edited.reshape(result.shape)
 
     def _by_head(self, tensor: Tensor) -> Tensor:
+        # some models put contexts and heads on one axis: (n · n_heads, length, ·) → (n, n_heads, length, ·)
         return tensor.reshape(self.n_contexts, -1, *tensor.shape[-2:])
 
 
 def uses_interface(model: Any) -> bool:
+    # whether the model calls the attention interface of transformers; PyTorch modules without it write it out
     whole: Any = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
     return whole is not None and bool(whole._can_set_attn_implementation())
 
@@ -264,7 +279,7 @@ def deferred(tap: Tap) -> Generator[None]:
     if current_thread() is not main_thread():
         yield
         return
-    usual: dict[int, Any] = {
+    handlers: dict[int, Any] = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM)
         if callable(handler := signal.getsignal(number))
@@ -274,15 +289,15 @@ def deferred(tap: Tap) -> Generator[None]:
     def heed() -> None:
         if received:
             number = received.pop()
-            usual[number](number, None)
+            handlers[number](number, None)
 
     try:
-        for number in usual:
+        for number in handlers:
             signal.signal(number, lambda number, _: received.append(number))
         tap.heed = heed
         yield
     finally:
-        for number, handler in reversed(usual.items()):
+        for number, handler in reversed(handlers.items()):
             signal.signal(number, handler)
         heed()
 
@@ -302,13 +317,15 @@ def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -
     interface = uses_interface(model)
     with deferred(tap), _RUN_LOCK, torch.set_grad_enabled(tap.keep_slopes):
         training = [module for module in model.modules() if module.training]
-        token, hooks = _TAP.set(tap), list[Any]()
+        token = _TAP.set(tap)
+        hooks = list[Any]()
         try:
             for module in training:
                 module.training = False
             for config in configs.values():
                 setattr(config, SWITCH, IMPLEMENTATION if interface else "eager")
-            tap.usual, tap.layer = usual, 0
+            tap.usual = usual
+            tap.layer = 0
             if interface:
                 yield
                 return

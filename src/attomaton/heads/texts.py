@@ -44,9 +44,8 @@ def read_for(
     of texts, of records or of lists of ids. At most ``limit`` documents are read.
     """
     limit = None if limit is None else whole_number(limit, "limit", least=1)
-    is_frame = hasattr(corpus, "columns") or hasattr(
-        corpus, "column_names"
-    )  # rather than a column of a frame
+    # a column of a frame has neither
+    is_frame = hasattr(corpus, "columns") or hasattr(corpus, "column_names")
     if not isinstance(corpus, str | PathLike | Documents) and not is_frame:
         items: Any = corpus.to_pylist() if hasattr(corpus, "to_pylist") else corpus
         items = list(islice(cast("Iterable[Any]", items), limit)) if isinstance(items, Iterable) else items

@@ -1,7 +1,7 @@
 """One forward pass for all supported transformers, with attention recorded or replaced.
 
-A layer maps the residual stream h to h + attention(norm h), and this to itself + feed(norm itself). In
-parallel layers, as in GPT-NeoX, both read h.
+A layer maps the residual stream h to h' = h + attention(norm h), and then to h' + feed(norm h'). In parallel
+layers, as in GPT-NeoX, both parts read h. ``watch``, ``record`` and ``run_edits`` all use ``run_layers``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -125,9 +125,11 @@ class Transformer:
         """
         for number in layers:
             layer = in_dtype(self.layers[number], self.dtype)
-            attention, read = layer.attention, normalise(layer.norm, stream)
+            attention = layer.attention
+            read = normalise(layer.norm, stream)
             on_layer(number, read)
             values = self._repeat_for_heads(self._split(attention.value.apply(read), self.n_groups))
+            # PyTorch's fused attention keeps no pattern, but has neither lag biases nor windows
             if edit_patterns is None and attention.lag_biases is None and attention.window is None:
                 queries, keys = self._queries_and_keys(attention, read, None)
                 outputs = functional.scaled_dot_product_attention(
@@ -140,6 +142,7 @@ class Transformer:
                 outputs = pattern @ values
             if edit_outputs is not None:
                 outputs = keep_shape(edit_outputs(number, outputs), outputs, "edit_outputs")
+            # outputs: (n, n_heads, length, width); the output map reads the heads side by side
             written = attention.output.apply(outputs.transpose(1, 2).flatten(2))
             stream = self._finish_layer(layer, stream, written)
         return stream
@@ -180,9 +183,11 @@ class Transformer:
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
         """The logits of several runs; each begins at its first edited layer with the unchanged stream."""
-        stream, n_run = self.embed(tokens), 0
+        stream = self.embed(tokens)  # unchanged, after the first n_run layers
+        n_run = 0
         for first_edited, edits in runs:
-            stream, n_run = self.run_layers(stream, range(n_run, first_edited)), first_edited
+            stream = self.run_layers(stream, range(n_run, first_edited))
+            n_run = first_edited
             options: Any = edits
             edited = self.run_layers(stream, range(first_edited, len(self.layers)), **options)
             yield self.decode(edited[:, scored])
@@ -203,7 +208,9 @@ class Transformer:
         scores = (queries @ keys.transpose(2, 3)).mul_(attention.scale)
         key_positions = torch.arange(read.shape[1])
         query_positions = key_positions[None] if positions is None else positions
-        lag = query_positions[..., None] - key_positions  # (n or 1, n_queries, length)
+        lag = (
+            query_positions[..., None] - key_positions
+        )  # (n or 1, n_queries, length), below 0 for later keys
         if attention.lag_biases is not None:
             scores = scores + attention.lag_biases[:, lag.clamp(min=0)].movedim(0, 1)
         masked = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
@@ -216,7 +223,7 @@ class Transformer:
         query_inputs = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
         queries = self._split(attention.project_queries(query_inputs), self.n_heads)
         keys = self._split(attention.project_keys(read), self.n_groups)
-        rotary = self._rotary_of(attention)
+        rotary = attention.rotary or self.rotary
         if rotary is not None:
             key_positions = torch.arange(read.shape[1])
             queries = rotary.rotate(queries, key_positions if positions is None else positions[:, None])
@@ -224,6 +231,7 @@ class Transformer:
         return queries, self._repeat_for_heads(keys)
 
     def _maps(self, layer: int) -> AttentionMaps:
+        # of the recorded heads: the random ones, if the model has them
         return self.layers[layer].attention if self.recorded is None else self.recorded[layer]
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
@@ -238,11 +246,11 @@ class Transformer:
             lag, "lag", most=min(self.longest or LARGEST_WHOLE, attention.window or LARGEST_WHOLE) - 1
         )
         query_ids, key_ids = (check_tokens(tokens, self.shape) for tokens in (queries, keys))
-        query = self._project(layer, query_ids)[0][:, number]
-        key = self._project(layer, key_ids)[1][:, self._group_of(number)]
-        rotary = self._rotary_of(attention)
-        if rotary is not None:
-            query = rotary.rotate(query, torch.full((len(query),), lag))
+        all_queries, _ = self._project(layer, query_ids)
+        _, all_keys = self._project(layer, key_ids)
+        lags = torch.full((len(query_ids),), lag)
+        query = self._rotate_queries(attention, all_queries, lags)[:, number]
+        key = all_keys[:, self._group_of(number)]
         scores = key @ query.T * attention.scale
         if attention.lag_biases is not None:
             scores = scores + attention.lag_biases[number, lag].double()
@@ -257,11 +265,9 @@ class Transformer:
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
         queries, keys = self._project(layer, tokens, self.dtype)
-        rotary = self._rotary_of(self.layers[layer].attention)
-        if rotary is not None:
-            lags = torch.full((len(tokens),), lag)
-            queries = rotary.rotate(queries.transpose(0, 1), lags).transpose(0, 1)
-        return queries * self.layers[layer].attention.scale, keys
+        attention = self.layers[layer].attention
+        queries = self._rotate_queries(attention, queries, torch.full((len(tokens),), lag))
+        return queries * attention.scale, keys
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
         """Scores of recorded heads from given inputs, see :class:`~attomaton.heads.model.LayeredModel`."""
@@ -269,18 +275,17 @@ class Transformer:
         check_head(Head(layer, 0), self.shape)
         attention = in_dtype(self._maps(layer), self.dtype)
         read = torch.as_tensor(inputs).to(self.dtype)
+        # the first key of a query is the query itself: (n, n_heads, width); keys are by input, not by query
         query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[keys[:, 0]]
-        key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
-        rotary = self._rotary_of(attention)
+        input_keys = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
         scores = np.empty((len(keys), self.n_heads, keys.shape[1]))
         for column in range(keys.shape[1]):
-            rotated, distances = query, torch.as_tensor(lags[:, column])
-            if rotary is not None:
-                rotated = rotary.rotate(query.transpose(0, 1), distances).transpose(0, 1)
-            shared = self._repeat_for_heads(key[keys[:, column]])
-            score = (rotated * shared).sum(-1) * attention.scale
+            column_lags = torch.as_tensor(lags[:, column])
+            rotated = self._rotate_queries(attention, query, column_lags)
+            key = self._repeat_for_heads(input_keys[keys[:, column]])
+            score = (rotated * key).sum(-1) * attention.scale
             if attention.lag_biases is not None:
-                score = score + attention.lag_biases[:, distances].T
+                score = score + attention.lag_biases[:, column_lags].T
             scores[:, :, column] = score.numpy()
         return scores
 
@@ -294,8 +299,9 @@ class Transformer:
         ids = check_tokens(tokens, self.shape)
         attention = in_dtype(self.layers[layer].attention, torch.float64)
         values = self._split(attention.value.apply(self._normed(layer, ids)[None]), self.n_groups)[0]
-        read = values[self._group_of(number)]
-        written = read @ attention.output.weight[number * read.shape[1] : (number + 1) * read.shape[1]]
+        value = values[self._group_of(number)]  # (n, width)
+        width = value.shape[1]
+        written = value @ attention.output.weight[number * width : (number + 1) * width]
         for norm in (self.layers[layer].output_norm, self.final_norm):
             if norm is not None:
                 written = in_dtype(norm, torch.float64).apply_unscaled(written)
@@ -317,8 +323,14 @@ class Transformer:
         """(n, length, count · width) → (n, count, length, width)."""
         return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
-    def _rotary_of(self, attention: AttentionMaps) -> Rotary | None:
-        return attention.rotary or self.rotary
+    def _rotate_queries(self, attention: AttentionMaps, queries: Tensor, lags: Tensor) -> Tensor:
+        # Queries (n, n_heads, width) after RoPE, if their keys are at position 0, and query i at lags[i]:
+        # scores depend on the lag alone. `rotate` wants positions on the last axis but one, so heads come
+        # first.
+        rotary = attention.rotary or self.rotary
+        if rotary is None:
+            return queries
+        return rotary.rotate(queries.transpose(0, 1), lags).transpose(0, 1)
 
     def _group_of(self, number: int) -> int:
         return number * self.n_groups // self.n_heads

@@ -2,6 +2,7 @@
 
 A unit is an output of a linear map: a row of its weight. If the maps of an attention module return noise, the
 gradient of a head's attention by this noise shows which units give the head its queries or keys.
+``find_units`` does this, and ``HeadUnits.rotate`` then gives a head random queries or keys.
 """
 
 from contextlib import nullcontext, suppress
@@ -19,9 +20,9 @@ from attomaton.heads.taps import MATMUL, AttentionReading, StopAtAttention, Tap
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
-COUPLED = 0.1  # the least dependence of a head that reads a unit, relative to the strongest
+COUPLED = 0.1  # the least slope of a head that reads a unit, relative to the largest of all heads
 
-TRANSPOSE: Any = _torch.Tensor.T.__get__
+TRANSPOSE: Any = _torch.Tensor.T.__get__  # the function that a mode sees when a module uses `weight.T`
 
 # Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units).
 LINEAR: dict[Any, bool] = {functional.linear: False, torch.addmm: True, **dict.fromkeys(MATMUL, True)}
@@ -43,9 +44,11 @@ class ModuleCall:
 
     @property
     def inputs(self) -> Tensor:
+        """What the module reads, shape (n, length, dim)."""
         return self.options["hidden_states"] if "hidden_states" in self.options else self.arguments[0]
 
     def on(self, inputs: Tensor) -> "ModuleCall":
+        """The call with other inputs."""
         if "hidden_states" in self.options:
             return replace(self, options={**self.options, "hidden_states": inputs})
         return replace(self, arguments=(inputs, *self.arguments[1:]))
@@ -53,7 +56,8 @@ class ModuleCall:
     def attend(self, inputs: Tensor, mode: TorchFunctionMode | None = None) -> AttentionReading:
         """The attention of the module on other inputs, or under a mode, without effect on the model."""
         call = self.on(inputs)
-        self.tap.stopping, self.tap.caught = True, None
+        self.tap.stopping = True
+        self.tap.caught = None
         try:
             with suppress(StopAtAttention), mode or nullcontext():
                 self.module(*call.arguments, **call.options)
@@ -87,12 +91,14 @@ class NoisyProjections(TorchFunctionMode):
             if weight.ndim == 2 and weight.is_floating_point() and not weight.is_meta
         }
         """The id of a weight or of its transpose → the weight, what has the id, and if it is transposed."""
-        self.shape, self.draw = call.inputs.shape[:2], make_generator(0)
+        # the tensor with the id is kept, so that no other tensor gets its id
+        self.shape = call.inputs.shape[:2]
+        self.draw = make_generator(0)
         self.outputs = list[tuple[Tensor, bool, Tensor]]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func in ROOTS:
+        if func in ROOTS:  # the same value, with DAMPED times its slope
             return result.detach() + DAMPED * (result - result.detach())
         projection = next(
             (self.weights[id(argument)] for argument in args if id(argument) in self.weights), None
@@ -102,6 +108,7 @@ class NoisyProjections(TorchFunctionMode):
         weight, _, is_transposed = projection
         if func == TRANSPOSE:
             self.weights[id(result)] = weight, result, not is_transposed
+        # an output for each position of the contexts; otherwise the map was applied to something else
         if func not in LINEAR or result.numel() != self.shape.numel() * result.shape[-1]:
             return result
         noise = torch.randn(result.shape, generator=self.draw).to(result).requires_grad_()
@@ -128,8 +135,11 @@ class HeadUnits:
 
 def find_units(call: ModuleCall) -> list[HeadUnits]:
     """Which units of which weights each head reads, queries first; empty if a head has no units to itself."""
-    projections, draw = NoisyProjections(call), make_generator(1)
+    projections = NoisyProjections(call)
+    draw = make_generator(1)
     with torch.enable_grad():
+        # a random sum of the attention of each head at the last position: its slope is zero where the head
+        # reads no noise, and elsewhere almost surely not
         pattern = call.attend(call.inputs.detach(), projections).rows()[:, :, -1]
         scores = (pattern * torch.randn(pattern.shape, generator=draw).to(pattern)).sum((0, 2)).unbind()
     noises = [noise for _, _, noise in projections.outputs]
@@ -139,13 +149,10 @@ def find_units(call: ModuleCall) -> list[HeadUnits]:
     groups = list[HeadUnits]()
     for (weight, transposed, noise), *by_head in zip(projections.outputs, *slopes, strict=True):
         size = (*projections.shape, noise.shape[-1])
-        squares: Any = np.array(
-            [
-                np.zeros(size) if slope is None else slope.reshape(size).cpu().double() ** 2
-                for slope in by_head
-            ]
-        )
-        groups += _group_units(weight, transposed, squares)
+        squares = [
+            np.zeros(size) if slope is None else slope.reshape(size).cpu().double() ** 2 for slope in by_head
+        ]
+        groups += _group_units(weight, transposed, np.array(squares))
     heads_alone = {group.heads for group in groups if len(group.heads) == 1}
     if len(heads_alone) < len(scores) or not any(group.keys for group in groups):
         return []
@@ -159,13 +166,17 @@ def _group_units(weight: Tensor, transposed: bool, squares: Any) -> list[HeadUni
     at this position alone, and on keys at all positions.
     """
     strength = squares.sum((1, 2))  # (n_heads, n_units)
-    is_key = squares[:, :, :-1].sum((0, 1, 2)) > 0
+    is_key = squares[:, :, :-1].sum((0, 1, 2)) > 0  # read before the last position, so as keys
     reads = (strength > COUPLED**2 * strength.max(0)) & (strength > 0)
     reads_keys = reads[:, is_key]
-    share_keys = reads_keys @ reads_keys.T  # then also in chains, although a head may read some units weakly
+    # Heads that share a key unit share all of them, also in chains, although a head may read some units
+    # weakly. Products of boolean matrices are "and" and "or", so squaring leads from shared units to all
+    # chains.
+    share_keys = reads_keys @ reads_keys.T
     for _ in range(len(reads)):
         share_keys = share_keys @ share_keys
     reads[:, is_key] = share_keys @ reads_keys
+    # units with equal columns, (is it a key, which heads read it), are one group
     kinds = np.concatenate([is_key[None], reads])  # one column per unit
     groups = list[HeadUnits]()
     for kind in np.unique(kinds[:, reads.any(0)], axis=1).T:

@@ -249,12 +249,10 @@ def _parse_gemma(values: ConfigObject) -> Settings:
     sizes = _read_sizes(values, "gemma3_text")
     # transformers 5 writes RoPE for each kind of layer to rope_parameters; version 4 writes rope_scaling for
     # the layers with full attention
-    parameters = values.inner("rope_parameters")
-    scaling = values.inner("rope_scaling")
+    parameters, scaling = values.inner("rope_parameters"), values.inner("rope_scaling")
     if values.get("rope_parameters") is not None and values.get("rope_scaling") is not None:
         raise UnreadableModel("it has both rope_parameters and rope_scaling; give one of them")
-    full = parameters.inner("full_attention")
-    local = parameters.inner("sliding_attention")
+    full, local = parameters.inner("full_attention"), parameters.inner("sliding_attention")
     rope = scaling if scaling.entries else full
     local_theta = values.real("rope_local_base_freq", default=1e4)
     return replace(
@@ -360,8 +358,7 @@ def _read_rotary(
     factor = rope.real("factor", most=1e6)
     if kind == "linear":
         return replace(plain, divisors=(factor,) * (n_rotated // 2))
-    low = rope.real("low_freq_factor")
-    high = rope.real("high_freq_factor")
+    low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
     if low >= high:
         raise UnreadableModel(f"low_freq_factor {low:g} is not below high_freq_factor {high:g}")
     trained_length = check_real(length, "original_max_position_embeddings", 1e12)

@@ -1,4 +1,9 @@
-"""The supported models, built from tensors by the names that files and ``transformers`` give them."""
+"""The supported models, built from tensors by the names that files and ``transformers`` give them.
+
+``build_model`` makes a ``Transformer`` from settings and tensors, with a function such as ``_llama_layer`` for
+the layers of each family. The weight of a linear map has shape (n_out, n_in) in most files, and (n_in, n_out)
+in GPT-2 and in ``Linear``.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +24,7 @@ BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$
 
 NORM_NAMES = ("input_layernorm", "post_attention_layernorm")
 
-# Family → the norms before attention and the feed-forward layer, and after both.
+# Family → the norms before attention and before the feed-forward layer, and after each of the two.
 FOUR_NORMS = {
     "gemma3_text": (
         "input_layernorm",
@@ -44,6 +49,7 @@ class NamedTensors:
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor with this name, if it has this shape and is of finite floats."""
         if name not in self._tensors:
             raise UnreadableModel(f"there is no tensor {name!r}, which the configuration requires")
         tensor = self._tensors[name].detach()
@@ -75,6 +81,7 @@ class NamedTensors:
         return Normalisation(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
+        """The map to logits: the transposed embedding if it is tied, otherwise the tensor with this name."""
         if name in self and not settings.tied:
             return Linear(self.take(name, settings.n_tokens, settings.dim).T)
         if not settings.tied:
@@ -97,7 +104,9 @@ def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
     """The model with these settings and tensors, which have the names that ``transformers`` gives them."""
-    weights, names = NamedTensors(tensors), FAMILY_NAMES.get(settings.family, LLAMA)
+    weights = NamedTensors(tensors)
+    names = FAMILY_NAMES.get(settings.family, LLAMA)
+    # a model that was saved without its decoder has names without the prefix
     stem = names.stem if f"{names.stem}{names.embedding}" in weights else ""
     embedding = weights.take(f"{stem}{names.embedding}", settings.n_tokens, settings.dim)
     position_embeddings = None
@@ -137,7 +146,7 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
 
     query, key, value = _split(linear("attn.c_attn", dim, 3 * dim), [dim, dim, dim])
     scale = settings.width**-0.5 if settings.scaled else 1.0
-    scale /= number + 1 if settings.scaled_by_layer else 1
+    scale /= number + 1 if settings.scaled_by_layer else 1  # layers count from 1 here
     attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
     norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
@@ -145,15 +154,15 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
 
 
 def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
-    dim, inner, width, biased = settings.dim, settings.inner, settings.width, settings.biased
-    joint = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
+    dim, inner, width = settings.dim, settings.inner, settings.width
+    joint = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=settings.biased)
     by_head = joint.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
     biases = None if joint.bias is None else joint.bias.reshape(settings.n_heads, 3, width)
     query, key, value = (
         Linear(by_head[:, :, role].flatten(1), None if biases is None else biases[:, role].flatten())
         for role in range(3)
     )
-    output = weights.linear(f"{stem}attention.dense", dim, dim, biased=biased)
+    output = weights.linear(f"{stem}attention.dense", dim, dim, biased=settings.biased)
     feed = FeedForward(
         weights.linear(f"{stem}mlp.dense_h_to_4h", dim, inner, biased=True),
         weights.linear(f"{stem}mlp.dense_4h_to_h", inner, dim, biased=True),
@@ -178,10 +187,11 @@ def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number:
 
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     """A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
-    family, dim, inner, width = settings.family, settings.dim, settings.inner, settings.width
+    family = settings.family
+    dim, inner, width = settings.dim, settings.inner, settings.width
     query_width, group_width = settings.n_heads * width, settings.n_groups * width
-    sizes = [query_width, group_width, group_width]
-    biased = settings.biased or family == "qwen2"  # which has no bias after its heads
+    sizes = [query_width, group_width, group_width]  # of queries, keys and values
+    biased = settings.biased or family == "qwen2"  # Qwen 2 has biases for these three, but not for the output
     if family == "phi3":
         joint = weights.linear(f"{stem}self_attn.qkv_proj", dim, sum(sizes), biased=False)
         query, key, value = _split(joint, sizes)
@@ -200,6 +210,7 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
     query_norm = key_norm = None
     if family in ("qwen3", "gemma3_text", "olmo2"):
+        # a norm over all heads together in OLMo 2, and over each head in the others
         norm_sizes = sizes[:2] if family == "olmo2" else [width, width]
         query_norm, key_norm = (
             weights.norm(f"{stem}self_attn.{letter}_norm", settings, size)
@@ -225,6 +236,7 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
 
 
 def _split(joint: Linear, sizes: list[int]) -> list[Linear]:
+    # maps with these numbers of outputs from one map that has their outputs side by side
     outputs = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
     return [
         Linear(joint.weight[:, units], None if joint.bias is None else joint.bias[units]) for units in outputs

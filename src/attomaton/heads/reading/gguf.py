@@ -1,4 +1,8 @@
-"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``."""
+"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``.
+
+``read_gguf`` opens a file with ``open_gguf``, makes the settings with ``parse_gguf``, and builds the model
+from them and ``GGUFWeights``, which renames and unpacks a tensor when it is used.
+"""
 
 import mmap
 from collections.abc import Iterator, Mapping
@@ -6,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -87,10 +91,17 @@ LAYER_NAMES = {
 }
 
 # Architecture → names that differ from `LAYER_NAMES`.
-OWN_NAMES = {
-    "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
-    "phi3": {"ffn_up": "mlp.gate_up_proj"},
-}
+OWN_NAMES = {"gemma3": {"ffn_norm": "pre_feedforward_layernorm"}, "phi3": {"ffn_up": "mlp.gate_up_proj"}}
+
+GEMMA_27B_LAYERS = 62  # the number of layers of Gemma 3 27B, and of no smaller Gemma 3
+
+
+class Blocks(NamedTuple):
+    """How numbers are stored: their type in the gguf package, and the numbers and bytes in a block."""
+
+    kind: Any
+    size: int
+    n_bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,22 +125,24 @@ class GGUFFile:
         return self.fields.get(f"{self.architecture}.{key}")
 
     def texts(self, key: str) -> list[str] | None:
+        """The field with this key, if it is a list of texts."""
         value = self.fields.get(key)
         return cast("list[str]", value) if isinstance(value, list) else None
 
     def numbers(self, key: str) -> Float64 | None:
+        """The field with this key, if it is an array of numbers."""
         value = self.fields.get(key)
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
-    def block_type(self, name: str) -> tuple[Any, int, int]:
-        """The type of a tensor, and how many numbers and bytes are in a block of this type."""
+    def blocks_of(self, name: str) -> Blocks:
+        """How the numbers of this tensor are stored."""
         with needing("a GGUF file"):
             import gguf
         library: Any = gguf
         stored = self.tensors[name]
         try:
             kind = library.GGMLQuantizationType(stored.kind)
-            return kind, *library.GGML_QUANT_SIZES[kind]
+            return Blocks(kind, *library.GGML_QUANT_SIZES[kind])
         except (KeyError, ValueError) as error:
             raise UnreadableModel(
                 f"tensor {brief(name)!r} has the type {stored.kind}, which the installed gguf package does "
@@ -137,45 +150,52 @@ class GGUFFile:
             ) from error
 
     def stop(self, name: str) -> int:
-        stored, (_, block, block_bytes) = self.tensors[name], self.block_type(name)
-        stop = stored.start + prod(stored.shape) // block * block_bytes
-        if stored.shape[-1] % block or stop > len(self.content):
+        """The byte after the last one of this tensor, whose rows consist of whole blocks."""
+        stored = self.tensors[name]
+        blocks = self.blocks_of(name)
+        stop = stored.start + prod(stored.shape) // blocks.size * blocks.n_bytes
+        if stored.shape[-1] % blocks.size or stop > len(self.content):
             raise UnreadableModel(f"tensor {brief(name)!r}, {list(stored.shape)}, does not fit in the file")
         return stop
 
     def check_layout(self) -> None:
         """Refuse tensors that share bytes: together they could need many times the memory of the file."""
-        previous, end = "", 0
+        previous = ""  # the tensor that ends last of those before, and its end
+        end = 0
         for name, stored in sorted(self.tensors.items(), key=lambda item: item[1].start):
             stop = self.stop(name)
-            if stored.start < min(stop, end):
+            if stored.start < min(stop, end):  # an empty tensor shares no byte
                 raise UnreadableModel(f"tensors {brief(previous)!r} and {brief(name)!r} overlap")
             if stop > end:
                 previous, end = name, stop
 
     def read(self, name: str) -> Tensor:
-        stored, (kind, block, block_bytes) = self.tensors[name], self.block_type(name)
+        """The numbers of this tensor as float32."""
+        stored = self.tensors[name]
+        blocks = self.blocks_of(name)
         packed = np.frombuffer(self.content, np.uint8, self.stop(name) - stored.start, stored.start)
         try:
             with needing("a GGUF file"):
                 from gguf import quants
             with np.errstate(all="ignore"):  # numbers that are not finite are refused when they are used
-                rows = packed.reshape(-1, stored.shape[-1] // block * block_bytes)
-                numbers = cast("Any", quants).dequantize(rows, kind)
+                rows = packed.reshape(-1, stored.shape[-1] // blocks.size * blocks.n_bytes)
+                numbers = cast("Any", quants).dequantize(rows, blocks.kind)
         except (NotImplementedError, ValueError, AssertionError) as error:
             raise UnreadableModel(
-                f"tensor {brief(name)!r} of type {kind.name} cannot be converted to floats; give a file with "
-                "another quantisation, such as Q8_0"
+                f"tensor {brief(name)!r} of type {blocks.kind.name} cannot be converted to floats; give a "
+                "file with another quantisation, such as Q8_0"
             ) from error
         return torch.as_tensor(np.array(numbers, np.float32).reshape(stored.shape))
 
 
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
+    """The header of a GGUF file; no tensor is read."""
     file = Path(path)
     with named(file, "is not a readable GGUF file"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         header = HeaderReader(content)
-        magic, version = header.number("4s"), header.number("I")
+        magic = header.number("4s")
+        version = header.number("I")
         if magic != b"GGUF":
             raise UnreadableModel("it does not begin with GGUF")
         if version not in (2, 3):
@@ -188,7 +208,7 @@ def open_gguf(path: str | PathLike[str]) -> GGUFFile:
             raise UnreadableModel(
                 f"general.alignment is {brief(repr(alignment))}; it must be a number of bytes"
             )
-        first = -(-header.position // alignment) * alignment  # tensors are stored from here on
+        first = -(-header.position // alignment) * alignment  # tensors begin at the next multiple
         located = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
         return GGUFFile(file, fields, located, content)
 
@@ -202,6 +222,7 @@ def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) 
 
 
 def parse_gguf(file: GGUFFile) -> Settings:
+    """The settings of the model in a file; a key that may change the model, and is not read, is refused."""
     kind = file.architecture
     if kind not in ARCHITECTURES:
         raise UnreadableModel(
@@ -218,8 +239,8 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 def _make_config(file: GGUFFile) -> dict[str, Any]:
     """The configuration that ``transformers`` would have for the file; None for missing values."""
-    kind = file.architecture
-    config: dict[str, Any] = {"model_type": ARCHITECTURES[kind]}
+    architecture = file.architecture
+    config: dict[str, Any] = {"model_type": ARCHITECTURES[architecture]}
     config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
     if isinstance(config["num_key_value_heads"], np.ndarray):
         raise UnreadableModel("its layers differ in the number of key heads, which is not supported")
@@ -229,24 +250,30 @@ def _make_config(file: GGUFFile) -> dict[str, Any]:
     config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
     config["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
-    if kind == "phi3" and config["sliding_window"] == 0:  # as llama.cpp's converter writes null, for Phi-4
+    if (
+        architecture == "phi3" and config["sliding_window"] == 0
+    ):  # as llama.cpp's converter writes null, for Phi-4
         config["sliding_window"] = None
     scaling = file.get("rope.scaling.type")
     if scaling not in (None, "none"):
         config["rope_scaling"] = {"rope_type": scaling, "factor": file.get("rope.scaling.factor")}
     if "rope_factors_long.weight" in file.tensors:
         config["rope_scaling"] = {"rope_type": "longrope"}
-    if kind == "gemma3":
+    if architecture == "gemma3":
         config["rope_local_base_freq"] = file.get("rope.freq_base_swa")
         heads, dim = config["num_attention_heads"], config["hidden_size"]
         config["query_pre_attn_scalar"] = config["head_dim"]
-        if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
-            config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
+        is_27b = config["num_hidden_layers"] == GEMMA_27B_LAYERS
+        if is_27b and type(heads) is int and heads > 0 and type(dim) is int:
+            config["query_pre_attn_scalar"] = dim // heads  # only this model does so; no key says it
     return config
 
 
 def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
-    rotary, n_rotated = settings.rotary, file.get("rope.dimension_count")
+    # RoPE of the settings with what a GGUF file stores elsewhere: how many coordinates of a head are rotated,
+    # and a factor for each pair of coordinates, by which its angle is divided
+    rotary = settings.rotary
+    n_rotated = file.get("rope.dimension_count")
     if rotary is None:
         return None
     if n_rotated is not None:
@@ -262,7 +289,8 @@ def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
     if len(factors) != rotary.width // 2 or not bool((factors.isfinite() & (factors > 0)).all()):
         raise UnreadableModel(f"tensor 'rope_freqs.weight' does not have {rotary.width // 2} numbers above 0")
     divisors = rotary.divisors or (1.0,) * len(factors)
-    return replace(rotary, divisors=tuple(a * float(b) for a, b in zip(divisors, factors, strict=True)))
+    products = (divisor * float(factor) for divisor, factor in zip(divisors, factors, strict=True))
+    return replace(rotary, divisors=tuple(products))
 
 
 def _check_keys(file: GGUFFile) -> None:
@@ -272,6 +300,7 @@ def _check_keys(file: GGUFFile) -> None:
         read_keys.add("rope.freq_base_swa")
     for key, value in file.fields.items():
         name = key.removeprefix(f"{file.architecture}.")
+        # keys without the architecture in front describe the file or the tokenizer
         if name == key or name in read_keys or (name in NEUTRAL_FIELDS and value == NEUTRAL_FIELDS[name]):
             continue
         raise UnreadableModel(
@@ -318,6 +347,7 @@ class GGUFWeights(Mapping[str, Tensor]):
 
 
 def _rename(architecture: str, name: str) -> str:
+    # "blk.3.attn_q.weight" → "model.layers.3.self_attn.q_proj.weight"
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"
@@ -333,4 +363,5 @@ def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
     """Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head."""
     if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
         raise UnreadableModel(f"tensor {brief(name)!r} has {len(weight)} rows for {brief(repr(heads))} heads")
+    # row 2 i + half of a head → row i of that half
     return weight.reshape(heads, -1, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
