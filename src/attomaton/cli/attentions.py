@@ -42,6 +42,8 @@ def pick_attention(
     from attomaton.automaton.ov_maps.load import load_attention
     from attomaton.graphs.origin import gives_edges
 
+    # The attention of a run: in the limit, or after a number of steps, or shrunken with a strength. The last
+    # two need the corpus of the run, which is checked to have the edges of the run.
     automaton = load_attention(run)
     if step is None and strength is None:
         if corpus is not None:

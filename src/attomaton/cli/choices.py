@@ -1,4 +1,8 @@
-"""``attomaton choices``: ratings from a table of choices."""
+"""``attomaton choices``: ratings from a table of choices.
+
+Most options name columns of the table. :func:`choices` reads the table and the columns, fits, runs the tests
+of ``--tests``, and writes and prints the board of ratings.
+"""
 
 import fnmatch
 from collections.abc import Mapping
@@ -150,7 +154,7 @@ def choices(
     quiet: output.Quiet = False,
 ) -> None:
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), also where a rating is infinite."""
-    options = locals()
+    options = locals()  # the parameters by name, before anything else is local: most are passed on by role
     from attomaton.choices.fit import fit_choices
     from attomaton.choices.inputs import read_columns
     from attomaton.choices.storage import KIND
@@ -160,7 +164,7 @@ def choices(
     _check_tests(test_names, cluster, task)
     check_folder(out, KIND)
     check_drawings(figure, page)
-    streamed = any(is_stream(path, as_json) for path in (figure, page))
+    is_streamed = any(is_stream(path, as_json) for path in (figure, page))
     with stages(quiet) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))
@@ -170,38 +174,40 @@ def choices(
         columns = _name_columns(options, frame)
         model: Any = {name: options[name] for name in ("tied", "ties", "scale", "ridge", "prior", "penalty")}
         fit = fit_choices(frame, **model, **columns)
-        results = dict[str, Any]()
+        test_results = dict[str, Any]()
         for name in test_names:
             announce(name.replace("_", " "))
             if name == JUDGES:
                 from attomaton.choices.judges import compare_judges
 
                 pairs = {role: column for role, column in columns.items() if role not in ("cluster", "by")}
-                results[name] = compare_judges(frame, cluster=cluster, task=task, **model, **pairs)
-            else:
-                results[name] = getattr(fit, name)()
+                test_results[name] = compare_judges(frame, cluster=cluster, task=task, **model, **pairs)
+            else:  # the other tests are methods of the fit
+                test_results[name] = getattr(fit, name)()
         announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)
         _draw_board(fit, figure, page)
-        record, texts = dict[str, Any](), list[str]()
+        # results are computed when they are shown, so while progress is shown
+        record = dict[str, Any]()
+        texts = list[str]()
         if as_json:
             record = fit.to_dict() | output.path_texts(out=out, figure=figure, page=page)
-            record |= {name: result.to_dict() for name, result in results.items()}
+            record |= {name: result.to_dict() for name, result in test_results.items()}
         elif quiet:
             texts = [str(len(fit.components))]
-        elif not streamed:
+        elif not is_streamed:
             texts = [_describe(fit, limit)]
             texts += [f"\n{category}\n{_describe(fitted, limit)}" for category, fitted in fit.by.items()]
-            texts += [f"\n{name}\n{result}" for name, result in results.items()]
+            texts += [f"\n{name}\n{result}" for name, result in test_results.items()]
     if as_json:
         output.print_json(record)
-    elif not streamed:
+    elif not is_streamed:
         for text in texts:
             output.print_text(text)
         if not quiet:
             output.print_written(figure, page)
-    if not all(fitted.certified for fitted in (fit, *fit.by.values())):
+    if not all(fitted.certified for fitted in (fit, *fit.by.values())):  # also those of the categories
         raise typer.Exit(1)
 
 
@@ -229,6 +235,7 @@ def _draw_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> Non
 
 
 def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
+    # the table with the lists in one column split into items; by default the column choice_set or ranking
     from attomaton.choices.inputs import split_column
 
     default = next((name for name in ("choice_set", "ranking") if name in frame), None)
@@ -236,6 +243,8 @@ def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
 
 
 def _name_columns(options: Mapping[str, Any], frame: Mapping[Any, Any]) -> dict[str, Any]:
+    # The parameters of `fit_choices` that name columns, from the options that were given, in the form of
+    # Python: a list for several columns, and a mapping for features.
     from attomaton.choices.inputs import Columns
 
     columns = {role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])}
@@ -248,10 +257,13 @@ def _name_columns(options: Mapping[str, Any], frame: Mapping[Any, Any]) -> dict[
 
 
 def _list_names(text: str) -> list[str]:
+    # as a line of CSV, so that a name with a comma can be quoted
     return [name.strip() for name in next(reader([text], skipinitialspace=True))]
 
 
 def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
+    # "Ann,Bob" → these columns, "Q3*" → the matching columns; a name without a match stays, and is refused
+    # later
     if text in frame or not {",", "*"}.intersection(text):
         return text
     chosen = list[str]()
@@ -261,9 +273,10 @@ def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
 
 
 def _read_features(text: str) -> dict[str, Any]:
+    # "price,age=age_home:age_guest" → {"price": "price", "age": ("age_home", "age_guest")}
     features = dict[str, Any]()
     for entry in _list_names(text):
         name, _, sides = entry.partition("=")
-        pair = tuple(sides.split(":"))
-        features |= {name: pair} if len(pair) > 1 else {entry: entry}
+        columns_of_pair = tuple(sides.split(":"))
+        features |= {name: columns_of_pair} if len(columns_of_pair) > 1 else {entry: entry}
     return features

@@ -1,6 +1,7 @@
-"""Load each command on demand, and lay out its help.
+"""Load each command on demand, and lay out its help: ``app`` is the command line of attomaton.
 
-``-h`` works, flags have no type, and examples follow the options.
+Typer asks the group :class:`Commands` for a command; :class:`OnDemand` then imports the file of this command
+alone, with :func:`load_command`. So ``attomaton --help`` and each command start fast.
 """
 
 from collections import UserDict
@@ -91,7 +92,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command whose help has panels of options."""
+    """A command whose help has panels of options, as :func:`_show_params` lays them out."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _show_params(super().get_params(ctx))
@@ -126,7 +127,7 @@ class Commands(TyperGroup):
 
 
 def _show_params(params: list[Any]) -> list[Any]:
-    # flags have no type, arguments are in capitals, shared options in panels of their own
+    # in the help: flags have no type, arguments are in capitals, shared options are in panels of their own
     panels = {name: panel for panel, names in PANELS.items() for name in names}
     for param in params:
         if getattr(param, "is_flag", False):
@@ -140,11 +141,13 @@ def _show_params(params: list[Any]) -> list[Any]:
 
 @cache
 def load_command(name: str) -> Any:
+    """The command with this name, such as scan-snap: the function scan_snap of the file scan_snap.py."""
     file = name.replace("-", "_")
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
     examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
     group = next(group for group, names in GROUPS.items() if name in names)
     layout: Any = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
+    # Typer makes a command only from an application, so each gets an application of its own
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     application.command(name, cls=Command, **layout)(function)
     return typer.main.get_command(application)

@@ -1,4 +1,7 @@
-"""``attomaton doctor``: what is installed on this machine, and how to install what is missing."""
+"""``attomaton doctor``: what is installed on this machine, and how to install what is missing.
+
+:mod:`attomaton.cli.installation` finds it; this file prints it as two tables and a list of remedies.
+"""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -27,14 +30,15 @@ def doctor(
     elif not quiet:
         version = installation.attomaton
         print_line(f"attomaton {version}, Python {installation.python}, {installation.platform}")
-        packages = [("(core)", _packages(installation.packages))]
-        packages += [(extra.name, _packages(extra.packages)) for extra in installation.extras]
+        packages = [("(core)", _list_packages(installation.packages))]
+        packages += [(extra.name, _list_packages(extra.packages)) for extra in installation.extras]
         print_table("Packages", ["extra", "packages"], packages)
         _print_machine(installation)
-        _print_advice(installation)
+        _print_remedies(installation)
 
 
-def _packages(packages: "tuple[Package, ...]") -> str:
+def _list_packages(packages: "tuple[Package, ...]") -> str:
+    # "numpy 2.1.0, scipy (missing)"
     cells: list[str] = []
     for package in packages:
         needed = f", wants {package.wanted}" if package.state == "too old" else ""
@@ -49,24 +53,24 @@ def _print_machine(installation: "Installation") -> None:
     total = "unknown" if machine.memory is None else _gigabytes(machine.memory)
     limit = "no limit" if machine.limit is None else f"limited to {_gigabytes(machine.limit)}"
     rows = [
-        ("Java", _program(installation.java)),
-        ("browser", _program(installation.browser)),
+        ("Java", _describe_program(installation.java)),
+        ("browser", _describe_program(installation.browser)),
         ("processors", f"{machine.processors}, of which this process may use {machine.usable}"),
         ("threads of PyTorch", f"{torch}"),
         ("GPU", "attomaton was not tested on a real GPU; audits of heads run on the device of the model"),
         ("memory", f"{total}, {limit}; duckdb uses {_gigabytes(machine.share)} by default"),
-        ("data folder", _folder(installation.data)),
+        ("data folder", _describe_folder(installation.data)),
     ]
     print_table("Machine", ["", ""], rows)
 
 
-def _program(program: "Program") -> str:
+def _describe_program(program: "Program") -> str:
     if program.path is None:
         return "not found"
     return program.path if program.version is None else f"{program.version}, {program.path}"
 
 
-def _folder(folder: "DataFolder") -> str:
+def _describe_folder(folder: "DataFolder") -> str:
     if folder.path is None:
         return "not set"
     return folder.path if folder.usable else f"{folder.path} (cannot be used)"
@@ -76,13 +80,14 @@ def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
-def _print_advice(installation: "Installation") -> None:
-    missing = [(f"extra {extra.name}", extra.install) for extra in installation.extras]
+def _print_remedies(installation: "Installation") -> None:
+    # a part and how to install it, or None if it is ready
+    remedies = [(f"extra {extra.name}", extra.install) for extra in installation.extras]
     if any(package.state != "ready" for package in installation.packages):
-        missing.append(("core", "pip install --upgrade attomaton"))
-    missing += [("Java", installation.java.install), ("browser", installation.browser.install)]
-    missing.append(("data folder", installation.data.remedy))
-    rows = [(noun, remedy) for noun, remedy in missing if remedy is not None]
+        remedies.append(("core", "pip install --upgrade attomaton"))
+    remedies += [("Java", installation.java.install), ("browser", installation.browser.install)]
+    remedies.append(("data folder", installation.data.remedy))
+    rows = [(part, remedy) for part, remedy in remedies if remedy is not None]
     if rows:
         print_table("Missing parts, and how to install them if you need them", ["what", "what to do"], rows)
     else:

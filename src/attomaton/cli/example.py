@@ -31,7 +31,8 @@ def example(
     )
     units = {".csv": "rows", ".jsonl": "passages", ".json": "passages"}
     unit = units.get(path.suffix.lower(), "words")
-    number = len(text.split()) if unit == "words" else text.count("\n") - (unit == "rows")
+    n_lines = text.count("\n") - (unit == "rows")  # a table has a header
+    number = len(text.split()) if unit == "words" else n_lines
     if as_json:
         print_json({"path": str(path), unit: number})
     elif not quiet:
@@ -52,6 +53,7 @@ def _read_sample(path: Path) -> str:
 
 
 def _simulate_csv() -> str:
+    # the simulated comparisons as CSV, with quotes only where a cell needs them
     from pyarrow import BufferOutputStream, csv
 
     from attomaton.choices.arena import simulate_arena

@@ -1,4 +1,4 @@
-"""``attomaton export``: write a run as files for other programs."""
+"""``attomaton export``: write a run as files for other programs, GraphML or CSV."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Export the priority graphs of RUN as GraphML and its tables as CSV."""
+    # imported when the command runs, so that `attomaton --help` needs none of the library
     from attomaton.automaton.automaton import Automaton
     from attomaton.base.errors import UnsupportedOption, UnwritablePlace
     from attomaton.report.csv_tables import CSV_TABLES, write_csv
@@ -39,7 +40,7 @@ def export(
     for target in (graphml, csv):
         if target is not None:
             refuse_run_folder(run, target)
-    streamed = is_stream(graphml, as_json)
+    is_streamed = is_stream(graphml, as_json)
     with stages(quiet) as announce:
         announce("reading")
         automaton = Automaton.load(run)
@@ -48,15 +49,15 @@ def export(
         if graphml is not None:
             announce("writing GraphML")
             counts = write_graphml(automaton, graphml, picked, nodes=nodes)
-            size = 0 if streamed else graphml.stat().st_size
-            sizes = {"nodes": counts.nodes, "edges": counts.edges, "bytes": size}
+            n_bytes = 0 if is_streamed else graphml.stat().st_size
+            sizes = {"nodes": counts.nodes, "edges": counts.edges, "bytes": n_bytes}
             record["graphml"] = {"path": str(graphml), **sizes}
         if csv is not None:
             announce("writing CSV")
             record["csv"] = {"path": str(csv), "rows": write_csv(automaton, csv, picked)}
     if as_json:
         print_json(record)
-    elif not (quiet or streamed):
+    elif not (quiet or is_streamed):  # otherwise the file itself is on standard output
         _print_files(record)
 
 

@@ -66,8 +66,7 @@ def heads(
     theory: Annotated[
         bool,
         typer.Option(
-            "--theory",
-            help="Also fit automaton, shrink and utility, from the theory of one layer.",
+            "--theory", help="Also fit automaton, shrink and utility, from the theory of one layer."
         ),
     ] = False,
     layers: Annotated[
@@ -113,7 +112,7 @@ def heads(
     if out is not None:
         check_target(out, is_ours=is_parquet)
     check_drawings(figure, page)
-    work = None  # the folder of finished layers
+    work = None  # the folder of finished layers, from which a stopped command resumes
     if out is not None and head_shown is None and str(out) != "-":
         work = out.with_name(f"{out.name}.partial")
     with resumable(work is not None), stages(quiet) as announce, warnings_as_lines(SameWeights):
@@ -133,10 +132,16 @@ def heads(
         options: Any = {"theory": theory, "settings": settings, "progress": announce, "limit": limit}
         if head_shown is None:
             options |= {"random": random, "causal": causal}
-            options |= {"layers": chosen_layers, "heads": chosen_heads}
-            result = _audit(steps_given, last, documents, options, out, work)
+            options |= {"layers": chosen_layers, "heads": chosen_heads, "work": work}
+            result = _audit(steps_given, last, documents, options, out)
+        elif len(steps_given) > 1:
+            raise UnsupportedOption(
+                "--show prints contexts of one model, and there are several; give one model"
+            )
         else:
-            result = _show(steps_given, last, documents, head_shown, options | {"examples": examples})
+            from attomaton.heads.audit.contexts import show_head
+
+            result: Any = show_head(last, documents, head_shown, examples=examples, **options)
         _write_files(result, out, figure, page)
         if work is not None:
             from attomaton.heads.audit.course import remove_finished
@@ -159,17 +164,19 @@ def _audit(
     documents: "Documents",
     options: dict[str, Any],
     out: Path | None,
-    work: Path | None,
 ) -> Any:
+    # The audit of one model or of several steps. If it is stopped, its finished layers are written to `out`,
+    # except if they would replace an earlier audit.
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 
+    work = options["work"]
     is_new = work is not None and not work.exists()
     has_earlier = is_new and out is not None and out.exists()  # an earlier audit that was not stopped
     try:
         if len(models) > 1:
-            return audit_course(models, documents, work=work, **options)
-        return audit_heads(last, documents, work=work, **options)
+            return audit_course(models, documents, **options)
+        return audit_heads(last, documents, **options)
     except KeyboardInterrupt as stop:
         finished = None if work is None else read_finished_steps(work)
         if has_earlier:
@@ -178,20 +185,6 @@ def _audit(
             _write_files(finished, out)
             stop.args = (f"{out} contains the finished layers: {finished!r}.",)
         raise
-
-
-def _show(
-    models: "Sequence[ModelStep]",
-    last: "HeadModel",
-    documents: "Documents",
-    head: "Head",
-    options: dict[str, Any],
-) -> Any:
-    from attomaton.heads.audit.contexts import show_head
-
-    if len(models) > 1:
-        raise UnsupportedOption("--show prints contexts of one model, and there are several; give one model")
-    return show_head(last, documents, head, **options)
 
 
 def parse_heads(option: str, text: str) -> "list[Head]":
@@ -204,6 +197,7 @@ def parse_heads(option: str, text: str) -> "list[Head]":
 
 
 def parse_layers(text: str) -> list[int]:
+    # "4,10-12" → [4, 10, 11, 12]
     layers = set[int]()
     for entry in text.split(","):
         ends = LAYERS.fullmatch(entry.strip())
@@ -217,6 +211,7 @@ def parse_layers(text: str) -> list[int]:
 
 
 def _write_files(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
+    # `value` is an audit, a course, or the contexts of one head; the contexts have a table, but no save
     if out is not None:
         from attomaton.heads.audit.saved import write_saved
 
@@ -234,6 +229,7 @@ def _write_files(value: Any, out: Path | None, figure: Path | None = None, page:
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # JSON has no NaN and no infinity: null instead
     from math import isfinite
 
     return [
@@ -253,6 +249,8 @@ def find_models(
             raise UnsupportedOption("--revision works only with one model of the hub; give one model")
         series = find_revisions(sources[0], revisions)
         return series if steps is None else spread(series, steps)
+    # one path, without --steps, is a single model; otherwise the checkpoints of a training are found and
+    # ordered
     names = expand_globs(sources)
     for missing in (name for name in names if not Path(name).exists()):
         open_model(missing)  # raises an error that says what is missing

@@ -1,6 +1,7 @@
 """Find what is installed on this machine: packages and extras, Java, a browser, processors, memory.
 
-Packages are looked up by their metadata and imported only with ``--probe``.
+:func:`find_installation` does so for ``attomaton doctor``. Packages are looked up by their metadata and
+imported only with ``--probe``.
 """
 
 import importlib
@@ -27,12 +28,13 @@ MODULES = {
 }
 
 FOR_DEVELOPERS = ("all", "dev")  # extras that only gather others
+OLDEST_JAVA = (17,)  # that Spark supports
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 @dataclass(frozen=True)
 class Package:
-    """A required package; its ``state`` is ready, missing, too old, or broken: reason."""
+    """A package, the ``wanted`` versions, and its ``state``: ready, missing, too old, or broken: reason."""
 
     name: str
     wanted: str
@@ -60,7 +62,10 @@ class Program:
 
 @dataclass(frozen=True)
 class Machine:
-    """Processors, how many this process may use, and memory in bytes; None is unknown, or no limit."""
+    """Processors, how many of them are ``usable``, and bytes of memory; None is unknown, or no limit.
+
+    ``limit`` is the limit of memory of this process, and ``share`` what duckdb uses by default.
+    """
 
     processors: int
     usable: int
@@ -95,6 +100,7 @@ class Installation:
 
 
 def find_installation(*, probe: bool = False) -> Installation:
+    """What is installed; with ``probe``, packages are also imported, which finds broken ones."""
     requirements = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())
@@ -118,7 +124,7 @@ def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
     requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
-        match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)
+        match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)  # name [extras] versions
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         key = "" if extra is None else extra[1]
         if match is not None and match[1] != "attomaton" and key not in FOR_DEVELOPERS:
@@ -142,11 +148,13 @@ def _find_package(name: str, wanted: str, probe: bool) -> Package:
 
 
 def _is_older(version: str, wanted: str) -> bool:
+    # upper limits, such as that of mkdocs, are not compared
     least = re.search(r">=\s*([\d.]+)", wanted)
     return least is not None and _version_numbers(version) < _version_numbers(least[1])
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
+    # "2.10.0rc1" → (2, 10): trailing zeros do not matter
     leading = re.match(r"[\d.]*", version)
     numbers = [int(digits) for digits in (leading[0] if leading else "").split(".") if digits]
     while numbers and not numbers[-1]:
@@ -155,8 +163,8 @@ def _version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _describe_extra(name: str, packages: tuple[Package, ...]) -> Extra:
-    whole = all(package.state == "ready" for package in packages)
-    return Extra(name, packages, None if whole else f"pip install --upgrade 'attomaton[{name}]'")
+    is_complete = all(package.state == "ready" for package in packages)
+    return Extra(name, packages, None if is_complete else f"pip install --upgrade 'attomaton[{name}]'")
 
 
 def _find_java() -> Program:
@@ -171,7 +179,8 @@ def _find_java() -> Program:
         printed = ""
     version = re.search(r'version "([^"]+)"', printed)
     numbers = _version_numbers(version[1]) if version else ()
-    return Program(path, version[1] if version else None, JAVA if numbers < (17,) else None)
+    is_old = numbers < OLDEST_JAVA  # an unknown version counts as old
+    return Program(path, version[1] if version else None, JAVA if is_old else None)
 
 
 def _find_browser() -> Program:
@@ -181,15 +190,14 @@ def _find_browser() -> Program:
 
 
 def _describe_machine() -> Machine:
-    usable = count_processors()
-    torch: Any = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")  # imported only by --probe
     memory, limit = total_memory(), read_cgroup_limit()
     # some systems write a huge number for no limit
     if memory is not None and limit is not None and limit >= memory:
         limit = None
     return Machine(
         processors=os.cpu_count() or 1,
-        usable=usable,
+        usable=count_processors(),
         torch_threads=None if torch is None else torch.get_num_threads(),
         memory=memory,
         limit=limit,

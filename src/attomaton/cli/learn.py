@@ -1,4 +1,7 @@
-"""``attomaton learn``: from a corpus to the automaton, with a coverage report."""
+"""``attomaton learn``: from a corpus to the automaton, with a coverage report.
+
+Without ``--writes``, the head writes the token that it reads, as in the theorem.
+"""
 
 import shlex
 import warnings
@@ -68,6 +71,7 @@ def learn(
     quiet: output.Quiet = False,
 ) -> None:
     """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
+    # imported when the command runs, so that `attomaton --help` needs none of the library
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton
     from attomaton.automaton.ov_maps.maps import IDENTITY_MAP, NAMED_MAPS, read_map
@@ -78,18 +82,17 @@ def learn(
 
     resumes = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
     with resumable(resumes), stages(quiet) as announce, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingRealisable)  # the report tells
-        keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
-        read: dict[str, Any] = {
+        warnings.simplefilter("ignore", NothingRealisable)  # the coverage report says so
+        options: dict[str, Any] = {
             "tokenizer": corpus_options.tokenizer,
             "reading": corpus_options.reading,
-            "keep": keep,
+            "keep": Selection(window, max_window, min_support, read_queries(queries), sample_queries),
         }
-        written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
-        settings = as_engine(Engine(engine, memory, threads, master))
+        options |= {"out": out, "overwrite": overwrite, "progress": announce}
+        chosen_engine = as_engine(Engine(engine, memory, threads, master))
         if writes is None or writes == IDENTITY_MAP:
-            automaton = learn_automaton(corpus, engine=settings, **read, **written)
-        elif settings.on_disk:
+            automaton = learn_automaton(corpus, engine=chosen_engine, **options)
+        elif chosen_engine.on_disk:
             raise UnsupportedOption(
                 f"--writes works only in memory, and the engine {engine} works on disk; leave --engine out, "
                 "or leave --writes out"
@@ -98,8 +101,9 @@ def learn(
             from attomaton.automaton.ov_maps.learning import learn_writing
 
             mapping: Any = writes if writes in NAMED_MAPS else read_map(writes)
-            automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
-        answered, context = dict[str, Any](), None
+            automaton = learn_writing(corpus, mapping, threads=threads, **options)
+        answered = dict[str, Any]()
+        context = None  # to suggest in an example of `attomaton explain`
         if as_json or not quiet:
             announce("measuring the coverage")
             answered = _measure_answered(automaton)
@@ -120,23 +124,25 @@ def learn(
 
 
 def _measure_answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
+    # The shares of contexts that each rule answers, on the corpus and on a held-out tenth; None if the
+    # samples are not in memory, or if the theorem is not about this automaton.
     from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
 
     if not isinstance(automaton, Automaton) or automaton.samples is None or not len(automaton.samples):
         return {"answered": None, "held_out": None}
     samples = automaton.samples
-    new = None if automaton.embedded else measure_held_out(samples)
-    corpus = asdict(measure_answered(automaton, samples))
-    return {"answered": corpus, "held_out": None if new is None else asdict(new)}
+    held_out = None if automaton.embedded else measure_held_out(samples)
+    on_corpus = asdict(measure_answered(automaton, samples))
+    return {"answered": on_corpus, "held_out": None if held_out is None else asdict(held_out)}
 
 
 def _print_answered(shares: dict[str, Any]) -> None:
-    corpus, new = shares["answered"], shares["held_out"]
-    if corpus is None:
+    on_corpus, held_out = shares["answered"], shares["held_out"]
+    if on_corpus is None:
         return
     rows = [
-        (meaning, f"{corpus[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
+        (meaning, f"{on_corpus[name]:.1%}", "not measured" if held_out is None else f"{held_out[name]:.1%}")
         for name, meaning in RULE_MEANINGS.items()
     ]
     output.print_table("How contexts are answered", ["", "contexts of the corpus", "a held-out tenth"], rows)

@@ -11,6 +11,7 @@ from typing import Any
 from attomaton.base.printing import clean
 from attomaton.base.progress import silent
 
+# A sign and its stand-in, alternating.
 _SIGNS = (
     '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ₁ 1 '
     "¹ ^1 ² ^2 ³ ^3 ᵀ ^T"
@@ -65,11 +66,12 @@ def name_options(text: str) -> str:
 
 
 def _name_option(parameter: re.Match[str]) -> str:
+    # "choice_set=" → "--choice-set", and "loser=[a, b]" → "--loser a --loser b"
     name = f"--{parameter[1].replace('_', '-')}"
     return " ".join(f"{name} {value}" for value in parameter[2].split(", ")) if parameter[2] else name
 
 
-# The keys that commands which read a corpus add to their JSON: the documents that they skipped.
+# What a command that reads a corpus adds to its JSON: how many documents it skipped, and why the first.
 SKIPPED: ContextVar[Mapping[str, Any]] = ContextVar("SKIPPED", default={})  # noqa: B039  never changed
 
 
@@ -97,6 +99,7 @@ def warnings_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silen
 
 @contextmanager
 def counting_skipped() -> Generator[None]:
+    # Count the documents that are skipped in the block in SKIPPED, and print a line for each warning.
     from attomaton.base.errors import SkippedDocuments
 
     counted: dict[str, Any] = {"skipped": 0, "first_skipped": None}

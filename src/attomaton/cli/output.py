@@ -69,4 +69,5 @@ def print_written(*paths: Any) -> None:
 
 
 def path_texts(**paths: Any) -> dict[str, str | None]:
+    # as JSON has them
     return {name: None if path is None else str(path) for name, path in paths.items()}

@@ -44,9 +44,13 @@ def stages(quiet: bool) -> Generator[Stages]:
 
 
 class _Lines:
+    # A line on stderr for each stage, which a thread repeats with the share that is done and the seconds.
+
     def __init__(self) -> None:
-        self._stage, self._share, self._began = "starting", "", monotonic()
-        self._begins, self._ended = threading.Event(), False
+        self._stage, self._share = "starting", ""
+        self._began = monotonic()
+        self._begins = threading.Event()  # a stage begins, or the command ends: do not repeat the line
+        self._ended = False
         self._thread = threading.Thread(target=self._repeat, daemon=True)
 
     def __enter__(self) -> Self:
@@ -59,7 +63,8 @@ class _Lines:
         self._thread.join()
 
     def begin(self, stage: str) -> None:
-        self._stage, self._share, self._began = stage, "", monotonic()
+        self._stage, self._share = stage, ""
+        self._began = monotonic()
         print_error(f"{stage} …")
         self._begins.set()
 

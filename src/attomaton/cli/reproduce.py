@@ -1,4 +1,7 @@
-"""``attomaton reproduce``: run published experiments again."""
+"""``attomaton reproduce``: run published experiments again.
+
+It reads the settings of the experiments, runs each, and prints its page, or one JSON object for all.
+"""
 
 import time
 from pathlib import Path
@@ -35,53 +38,54 @@ def reproduce(
     quiet: output.Quiet = False,
 ) -> None:
     """Run a published experiment again, and compare the result with the published one."""
-    from attomaton_experiments.settings import (
-        ALL,
-        describe_experiments,
-        find_experiments,
-        list_experiments,
-        read_settings,
-    )
+    # Commands import the library when they run: `attomaton --help` needs none of it, and the experiments need
+    # extras, such as torch, that may not be installed.
+    from attomaton.base.errors import needing
+    from attomaton_experiments.settings import ALL, find_experiments, read_settings
 
     if experiment == "list":
-        rows = describe_experiments()
-        if as_json:
-            output.print_json({"names": [ALL, *list_experiments()], "experiments": rows})
-        else:
-            cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
-            output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
-            output.print_line(f"{ALL} runs all experiments named mechanics-*. Minutes are for two cores.")
+        _print_list(as_json)
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]
-    from attomaton.base.errors import needing
-
     with needing(experiment):
         from attomaton_experiments.page import KIND, write_page
         from attomaton_experiments.run import run_experiment
     check_folder(out, KIND)
 
     records: list[dict[str, Any]] = []
-    failed = False
-    began = time.perf_counter()
+    has_failed = False
+    all_began = time.perf_counter()
     for settings in experiments:
         name = settings["name"]
         with resumable(work is not None), stages(quiet) as announce:
             announce(name)
-            start = time.perf_counter()
+            began = time.perf_counter()
             page = run_experiment(settings, announce)
-            seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - began
             if out is not None:
                 announce(f"{name}: writing")
                 write_page(page, out / name if experiment == ALL else out)
         records.append(_page_record(page, seconds))
-        failed |= any(verdict.fails for verdict in page.verdicts or ())
+        has_failed |= any(verdict.fails for verdict in page.verdicts or ())
         if not (as_json or quiet):
             _print_page(page, seconds)
     if as_json:
-        together = {"experiments": records, "seconds": time.perf_counter() - began}
+        together = {"experiments": records, "seconds": time.perf_counter() - all_began}
         output.print_json(together if experiment == ALL else records[0])
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(1 if has_failed else 0)
+
+
+def _print_list(as_json: bool) -> None:
+    from attomaton_experiments.settings import ALL, describe_experiments, list_experiments
+
+    rows = describe_experiments()
+    if as_json:
+        output.print_json({"names": [ALL, *list_experiments()], "experiments": rows})
+        return
+    cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
+    output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
+    output.print_line(f"{ALL} runs all experiments named mechanics-*. Minutes are for two cores.")
 
 
 def _page_record(page: "Page", seconds: float) -> dict[str, Any]:
@@ -99,4 +103,5 @@ def _print_page(page: "Page", seconds: float) -> None:
         from attomaton.claims.verdicts import Verdicts
 
         output.print_value(Verdicts(page.verdicts))
-    output.print_line(f"{page.size}{seconds:.1f} s.")
+    size_note = page.size  # such as "100 trials in ", or empty
+    output.print_line(f"{size_note}{seconds:.1f} s.")

@@ -61,8 +61,9 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
     ``tokenizer`` is the help of ``--tokenizer`` for commands in which that has another default.
     """
+    # Typer reads the options of a command from its signature, so the wrapped command gets a new one.
     shared = list(inspect.signature(_reading_options).parameters.values())
-    if tokenizer is not None:
+    if tokenizer is not None:  # the first parameter
         shared[0] = shared[0].replace(default=None, annotation=Annotated[str | None, words(tokenizer)])
     declared = list(inspect.signature(command).parameters.values())
     position = [parameter.name for parameter in declared].index("corpus_options")
@@ -73,6 +74,7 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
     @wraps(command)
     def run(**values: Any) -> None:
+        # Typer passes all options by name
         corpus_options = _reading_options(
             **{parameter.name: values.pop(parameter.name) for parameter in shared}
         )
@@ -125,7 +127,7 @@ def _reading_options(
         documents=documents,
         separator=separator,
         dtype=dtype,
-        max_bytes=max_document << 20,
+        max_bytes=max_document << 20,  # from megabytes
         skip_bad=skip_bad,
         format=format,
     )

@@ -1,4 +1,8 @@
-"""Handle Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it."""
+"""Handle Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it.
+
+``main`` runs every command in ``heeding_termination`` and ``ending_when_stopped``; a command that can resume
+does its work in ``resumable``.
+"""
 
 import os
 import shlex
@@ -28,6 +32,7 @@ def heeding_termination() -> Generator[None]:
             report(ignored)
             return
         signal.signal(signal.SIGTERM, terminate)
+        # from another thread after 10 ms, when the callback has ended
         threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
     before = signal.signal(signal.SIGTERM, terminate)
@@ -41,7 +46,7 @@ def heeding_termination() -> Generator[None]:
 
 @contextmanager
 def resumable(can: bool, *options: str) -> Generator[None]:
-    """If the block is stopped, add to the error the command that resumes it: the same, with these options."""
+    """If the block is stopped, add to the error the command that resumes it, which has these options too."""
     try:
         yield
     except KeyboardInterrupt as stop:

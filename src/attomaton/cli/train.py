@@ -87,6 +87,7 @@ def train(
 
 
 def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bool) -> "Step":
+    # the step of the optimiser with this name; of these, only gradient descent can be normalized
     from attomaton.base.errors import UnsupportedOption
     from attomaton.base.options import show
     from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent
@@ -103,6 +104,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
 
 
 def _check_size(samples: "Samples", dim: int) -> None:
+    # refuse a training whose embedded contexts, padded to the longest, or whose W do not fit into memory
     from attomaton.base.errors import UnsupportedOption
 
     longest = int(samples.lengths.max(initial=0))

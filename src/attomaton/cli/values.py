@@ -1,4 +1,9 @@
-"""Options and arguments whose values are checked while they are parsed."""
+"""Options and arguments whose values are checked while they are parsed.
+
+``whole``, ``real``, ``fraction`` and ``words`` are options with a number or a text, ``path_option`` and
+``run_option`` have a path, and the functions ``…_argument`` are arguments. ``check_folder`` and
+``check_drawings`` check the places of output before a command computes anything.
+"""
 
 import re
 from collections.abc import Callable
@@ -30,6 +35,7 @@ def whole(
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
+    # `sign` says in the help what the limits (above, least, below, most) are
     parser = _parser(lambda text: options.real_number(read_number(text), "it", **limits))
     return typer.Option(parser=parser, metavar=f"<float {sign}".rstrip() + ">", help=help_text)
 
@@ -92,7 +98,7 @@ def check_drawings(figure: Path | None, page: Path | None) -> None:
         from attomaton.report.figures import check_figure
 
         check_figure(figure)
-        with paper_style():  # needs matplotlib
+        with paper_style():  # an error now if matplotlib is missing
             pass
     if page is not None:
         from attomaton.base.artifacts import check_target
@@ -111,6 +117,7 @@ def read_queries(text: str | None) -> list[str] | int | None:
 
 
 def read_number(text: Any) -> Any:
+    # a number as int or float; any other value stays as it is, and the check that follows refuses it
     if not isinstance(text, str) or len(text) > MOST_DIGITS:
         return text
     if _WHOLE.fullmatch(text):

@@ -1,4 +1,8 @@
-"""Write the priority graphs of a run as one GraphML file for networkx and Gephi."""
+"""Write the priority graphs of a run as one GraphML file for networkx and Gephi: :func:`write_graphml`.
+
+A graph gives its nodes and its edges in batches of columns of text; ``_write_rows`` joins the columns to lines of
+XML. So memory holds one batch, and texts are joined by Arrow, not in Python.
+"""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +45,8 @@ ATTRIBUTE_TYPES = {
 }
 
 XmlColumns = Mapping[str, Any]
-# For each batch of rows: the attributes of their tags, as columns of text, and their data by name.
+# For each batch of nodes or edges: the inside of their tags, as texts and columns of text, such as [' id="c',
+# numbers, '"'], and their data by name, as columns of text.
 XmlBatches = Generator[tuple[list[Any], XmlColumns]]
 
 
@@ -105,6 +110,7 @@ class _Graph:
         self._queries = queries
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
+        # the columns of a table of the automaton, batch by batch, for the wanted queries
         for rows in scan_queries(self._automaton, table, self._queries):
             yield {name: column(rows, name) for name in rows.column_names}
 
@@ -123,14 +129,16 @@ class _ComponentGraph(_Graph):
             yield ends, {name: as_text(rows[name]) for name in ("edges", "support")}
 
     def _nodes_of(self, outline: Outline) -> XmlBatches:
+        # The members of component c are rows[offsets[c] : offsets[c + 1]], which are indices of nodes;
+        # `starts` are the same offsets for the components of a batch alone, so into `tokens`.
         components = outline.components
         offsets, rows = components.members
         for start in range(0, max(len(components), 1), ROWS_AT_A_TIME):
             batch = np.arange(start, min(start + ROWS_AT_A_TIME, len(components)))
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
-            starts, members = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
-            tokens = components.token_of_node[rows[members]]
+            starts = offsets_of(sizes)
+            tokens = components.token_of_node[rows[ranges_of(offsets[numbers], sizes)]]
             query = components.query_of[numbers]
             yield (
                 [' id="c', as_text(outline.number[numbers]), '"'],
@@ -141,11 +149,12 @@ class _ComponentGraph(_Graph):
                     "tokens": self._texts.lists(starts, tokens),
                     "size": as_text(sizes),
                     "height": as_text(components.heights[numbers]),
-                    "hard": as_text(outline.hard[rows[offsets[numbers]]]),
+                    "hard": as_text(outline.hard[rows[offsets[numbers]]]),  # equal for all members
                 },
             )
 
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
+        # the first tokens of each component, and "…" if it has more; its tokens are between two offsets
         sizes = np.diff(offsets)
         n_shown = np.minimum(sizes, LABEL_TOKENS)
         first_tokens = tokens[ranges_of(offsets[:-1], n_shown)]
@@ -178,6 +187,7 @@ class _TokenGraph(_Graph):
 
 
 def _declare_attributes(kind: str, batches: Callable[[], XmlBatches]) -> str:
+    # the keys of GraphML for the data of nodes or edges, whose names are those of the first batch
     _, columns = next(batches())
     return "".join(
         f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" '
@@ -187,6 +197,7 @@ def _declare_attributes(kind: str, batches: Callable[[], XmlBatches]) -> str:
 
 
 def _write_rows(file: IO[bytes], kind: str, batches: XmlBatches) -> int:
+    # write each node or edge as a line, and return their number
     written = 0
     for tag, columns in batches:
         texts: list[Any] = [f"<{kind}", *tag, ">"]
@@ -194,6 +205,7 @@ def _write_rows(file: IO[bytes], kind: str, batches: XmlBatches) -> int:
             texts += [f'<data key="{kind}_{name}">', values, "</data>"]
         lines = join_columns(*texts, f"</{kind}>\n")
         if len(lines):
+            # Arrow has the texts of a column one after the other in a buffer, which is written as it is
             _, ends, data = lines.buffers()
             length = int(np.frombuffer(ends, np.int64)[len(lines)])
             file.write(memoryview(data)[:length])

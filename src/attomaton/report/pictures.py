@@ -1,4 +1,7 @@
-"""Draw the figures of a run for papers: its priority graph, its hard scores, and its training."""
+"""Draw the figures of a run for papers, with :func:`write_figures`.
+
+They are its priority graph, a map of its hard scores (``draw_heat``), and its training (``draw_approach``).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,10 +26,13 @@ LARGEST_SUBSPACE = 50_000_000  # size of the axes of the cyclic subspace up to w
 MAP_ROWS, MAP_COLUMNS = 14, 8  # tokens and queries on the map of hard scores
 ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75  # heights of a row, a line of caption, the labels
 TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10  # of names left of the map and below
+TIE_PREFERENCE = 10.0  # added to the score of tied tokens, so that they come before others on the map
 COLOUR_RANGE = 1.6  # the largest score has 1/1.6 of a full colour, so that numbers can be read
 
 
 def draw_approach(run: Path) -> list[LinePanel]:
+    # How W approaches its limit in the training of a run: a panel for the correlation with W_svm, and one for
+    # the distance of the finite part. Empty if the run has no training that can be read.
     try:
         with needing("these curves"):
             from attomaton.training.checkpoints import read_trace
@@ -51,21 +57,24 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
     from attomaton.claims.measures import predict_target
 
     automata = solve_trials(trace)
-    ties = max(int((automaton.components.sizes - 1).sum()) for automaton in automata)
-    if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > LARGEST_SUBSPACE:
+    # a component of m tied tokens adds m − 1 axes, each a matrix like W, to the cyclic subspace of a trial
+    n_axes = max(int((automaton.components.sizes - 1).sum()) for automaton in automata)
+    if trace.n_trials * n_axes * trace.weights.shape[-1] ** 2 > LARGEST_SUBSPACE:
         return {}
     target = predict_target(trace, automata)
-    courses = {"measured": _measure_curves(target, trace, tied=bool(ties))}
+    courses = {"measured": _measure_curves(target, trace, tied=bool(n_axes))}
     if not why_unpredicted(trace):
         steps, paths = follow_trials(trace)
         weights = np.array([[dense(path.weights_at(step)) for path in paths] for step in steps])
-        unknown = np.full(weights.shape[:2], np.nan)
-        computed = replace(trace, steps=np.array(steps, np.int64), weights=weights, losses=unknown)
-        courses["predicted"] = _measure_curves(target, computed, tied=bool(ties))
+        no_losses = np.full(weights.shape[:2], np.nan)  # (n_steps, n_trials); these curves need none
+        computed = replace(trace, steps=np.array(steps, np.int64), weights=weights, losses=no_losses)
+        courses["predicted"] = _measure_curves(target, computed, tied=bool(n_axes))
     return courses
 
 
 def _measure_curves(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
+    # means over trials after each step from 1 on; None where no trial has the limit that a curve is compared
+    # with
     after_start = trace.steps > 0
     weights = trace.weights[after_start]
     has_direction = bool(target.directions.any(axis=(1, 2)).all())
@@ -77,21 +86,22 @@ def _measure_curves(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
 
 
 def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[Line]:
-    looks = {"measured": (0, 0), "predicted": (1, 1)}
+    looks = {"measured": 0, "predicted": 1}  # number of the colour, and of the style
     lines = [
-        Line(kind, course["steps"].tolist(), course[name].tolist(), *looks[kind])
+        Line(kind, course["steps"].tolist(), course[name].tolist(), looks[kind], looks[kind])
         for kind, course in courses.items()
     ]
-    return [*lines, Line("limit", [], [limit], 4, 2)]
+    return [*lines, Line("limit", [], [limit], colour=4, style=2)]
 
 
 def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     """The tokens of the map: of the first query, those under most queries, in ties, or with high scores."""
     graph = graphs[0]
-    tied = np.zeros(len(graph.tokens), bool)
-    tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
+    is_tied = np.zeros(len(graph.tokens), bool)
+    is_tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
     n_queries = sum(np.isin(graph.tokens, shown.tokens).astype(np.int64) for shown in graphs)
-    chosen = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(n_queries)))[:MAP_ROWS]
+    interest = TIE_PREFERENCE * is_tied + np.abs(graph.hard)
+    chosen = np.lexsort((-interest, -np.asarray(n_queries)))[:MAP_ROWS]  # the last key comes first
     return graph.tokens[chosen[np.argsort(-graph.hard[chosen], kind="stable")]]
 
 
@@ -99,13 +109,16 @@ def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
     """Hard scores, rows tokens, columns queries; NaN if a token has no evidence under a query."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for column, graph in enumerate(graphs):
+        # where each token is in the ascending tokens of the graph; clipped, and compared, since it may be
+        # absent
         rows = np.searchsorted(graph.tokens, tokens).clip(max=len(graph.tokens) - 1)
-        present = graph.tokens[rows] == tokens
-        values[present, column] = graph.hard[rows[present]]
+        is_present = graph.tokens[rows] == tokens
+        values[is_present, column] = graph.hard[rows[is_present]]
     return values
 
 
 def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Path) -> list[Path]:
+    """Draw the map of hard scores of the first query's tokens; ``name`` gives the text of a token."""
     tokens = choose_tokens(graphs)
     values = gather_scores(graphs, tokens)
     caption = (
@@ -128,7 +141,7 @@ def _draw_scores(axis: Any, values: Float64) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colours: Any = LinearSegmentedColormap.from_list("scores", ["C1", "white", "C0"])
-    limit = COLOUR_RANGE * float(np.nanmax(np.abs(values), initial=1e-12))
+    limit = COLOUR_RANGE * float(np.nanmax(np.abs(values), initial=1e-12))  # above 0 if all scores are 0
     edges = {"edgecolors": "white", "linewidth": 0.6}
     axis.pcolormesh(np.ma.masked_invalid(values), cmap=colours, vmin=-limit, vmax=limit, **edges)
     for (row, column), value in np.ndenumerate(values):
@@ -193,6 +206,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
+    # points are (step, loss, norm)
     kinds = (("measured", 0), ("predicted", 1))
     panels: list[LinePanel] = []
     for title, entry in (("training loss", 1), ("norm of W", 2)):
@@ -206,5 +220,6 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
 
 
 def _curve_line(points: list[list[Any]], entry: int, name: str, look: int) -> Line:
+    # one entry of the points by step, from step 1 on, since the axis of steps is logarithmic
     shown = [point for point in points if point[0] > 0 and point[entry] is not None]
     return Line(name, [point[0] for point in shown], [point[entry] for point in shown], look, look)

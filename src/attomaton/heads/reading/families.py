@@ -1,8 +1,8 @@
 """The supported models, built from tensors by the names that files and ``transformers`` give them.
 
-``build_model`` makes a ``Transformer`` from settings and tensors, with a function such as ``_llama_layer`` for
-the layers of each family. The weight of a linear map has shape (n_out, n_in) in most files, and (n_in, n_out)
-in GPT-2 and in ``Linear``.
+``build_model`` makes a ``Transformer`` from settings and tensors. A function such as ``_llama_layer`` makes
+the layers of a family. The weight of a linear map has shape (n_out, n_in) in most files, but shape
+(n_in, n_out) in GPT-2 and in ``Linear``.
 """
 
 import re

@@ -1,6 +1,5 @@
-"""Write the page of a run as one HTML file, with styles, scripts and data inside."""
+"""Write the page of a run as one HTML file, with styles, scripts and data inside: :func:`write_report`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +14,7 @@ from attomaton.report.page.content import PAGE_BYTES, choose_queries, gather_pag
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training, read_verdict_records
 
+# The files of the page in ``assets``; each uses functions of those before it.
 SCRIPTS = (
     "automaton",
     "overview",
@@ -93,7 +93,8 @@ def write_report(
         "verdicts": read_verdict_records(folder),
         "heads": audit,
     }
-    _check_shown(about, folder)
+    for part, value in about.items():
+        _check_shown(value, part, folder if part != "heads" else heads)
     room = PAGE_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
     record = gather_page(automaton, packer, chosen, about)
@@ -104,12 +105,12 @@ def write_report(
     return Written(target, written["bytes"], len(chosen.indices), n_queries, chosen.samples_share, n_heads)
 
 
-def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
-    """Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode."""
+def _check_shown(value: Any, part: str, source: Any) -> None:
+    # Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode.
     try:
-        to_json(about).encode()
+        to_json(value).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"a page cannot show a value in {folder}, or in the audit of heads ({error}); write the run, or "
-            "the audit, again"
+            f"the {part} of {source} cannot be shown on a page: it has a number that is not finite, or a text "
+            f"that is not Unicode ({error}); run again the command that wrote {source}"
         ) from error
