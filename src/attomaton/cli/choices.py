@@ -1,8 +1,7 @@
-"""``attomaton choices``: ratings from a table of choices.
+"""``attomaton choices``: ratings from a table of choices."""
 
-Most options name columns of the table. :func:`choices` reads the table and the columns, fits, runs the tests
-of ``--tests``, and writes and prints the board of ratings.
-"""
+# Most options name columns of the table. `choices` reads the table and the columns, fits, runs the tests of
+# `--tests`, and writes and prints the board of ratings.
 
 import fnmatch
 from collections.abc import Mapping

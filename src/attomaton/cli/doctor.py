@@ -1,7 +1,6 @@
-"""``attomaton doctor``: what is installed on this machine, and how to install what is missing.
+"""``attomaton doctor``: what is installed on this machine, and how to install what is missing."""
 
-:mod:`attomaton.cli.installation` finds it; this file prints it as two tables and a list of remedies.
-"""
+# `attomaton.cli.installation` finds it; this file prints it as two tables and a list of remedies.
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated

@@ -120,7 +120,7 @@ def find_installation(*, probe: bool = False) -> Installation:
 
 
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
-    """Extra ("" for the core) → package → accepted versions, from lines of ``Requires-Dist``."""
+    # Extra ("" for the core) → package → accepted versions, from lines of `Requires-Dist`.
     requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")

@@ -1,7 +1,6 @@
-"""``attomaton learn``: from a corpus to the automaton, with a coverage report.
+"""``attomaton learn``: from a corpus to the automaton, with a coverage report."""
 
-Without ``--writes``, the head writes the token that it reads, as in the theorem.
-"""
+# Without `--writes`, the head writes the token that it reads, as in the theorem.
 
 import shlex
 import warnings

@@ -1,7 +1,6 @@
-"""``attomaton reproduce``: run published experiments again.
+"""``attomaton reproduce``: run published experiments again."""
 
-It reads the settings of the experiments, runs each, and prints its page, or one JSON object for all.
-"""
+# It reads the settings of the experiments, runs each, and prints its page, or one JSON object for all.
 
 import time
 from pathlib import Path

@@ -1,8 +1,7 @@
-"""Handle Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it.
+"""Handle Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it."""
 
-``main`` runs every command in ``heeding_termination`` and ``ending_when_stopped``; a command that can resume
-does its work in ``resumable``.
-"""
+# `main` runs every command in `heeding_termination` and `ending_when_stopped`; a command that can resume does
+# its work in `resumable`.
 
 import os
 import shlex

@@ -1,9 +1,8 @@
-"""Options and arguments whose values are checked while they are parsed.
+"""Options and arguments whose values are checked while they are parsed."""
 
-``whole``, ``real``, ``fraction`` and ``words`` are options with a number or a text, ``path_option`` and
-``run_option`` have a path, and the functions ``…_argument`` are arguments. ``check_folder`` and
-``check_drawings`` check the places of output before a command computes anything.
-"""
+# `whole`, `real`, `fraction` and `words` are options with a number or a text, `path_option` and `run_option`
+# have a path, and the functions `…_argument` are arguments. `check_folder` and `check_drawings` check the
+# places of output before a command computes anything.
 
 import re
 from collections.abc import Callable
@@ -138,7 +137,7 @@ def _checked_text(text: Any) -> str:
 
 
 def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A parser whose errors name the option: checks call the value "it", and typer adds the name."""
+    # A parser whose errors name the option: checks call the value "it", and typer adds the name.
 
     def parse(text: Any) -> Any:
         try:

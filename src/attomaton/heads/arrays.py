@@ -96,7 +96,7 @@ def example_audit() -> tuple[Transformer, list[Int64]]:
 
 
 def _join_heads(maps: Any) -> Linear:
-    """One map of shape (dim, n_heads · width) from maps of shape (n_heads, dim, width)."""
+    # One map of shape (dim, n_heads · width) from maps of shape (n_heads, dim, width).
     return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
 
 

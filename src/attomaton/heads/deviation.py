@@ -68,7 +68,7 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
 
 
 def _logits_of(original: Any, ids: Tensor) -> Tensor:
-    """The logits of a model in evaluation mode; its mode is restored."""
+    # The logits of a model in evaluation mode; its mode is restored.
     if hasattr(original, "watch"):
         return original.watch(ids).logits
     training = bool(getattr(original, "training", False))

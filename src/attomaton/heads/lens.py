@@ -93,6 +93,7 @@ class _Weights:
         return self.model.state_dict()
 
     def get(self, name: str) -> Tensor | None:
+        """The tensor with this name, or None; a name such as blocks.0.ln1.w is also a path of attributes."""
         value = self.named.get(name)
         if value is None:
             value = self.model
@@ -103,6 +104,7 @@ class _Weights:
         return value.detach().cpu() if isinstance(value, Tensor) else None
 
     def take(self, *names: str) -> Tensor:
+        """The first of these tensors that exists."""
         for name in names:
             tensor = self.get(name)
             if tensor is not None:
@@ -111,7 +113,7 @@ class _Weights:
 
 
 def _check_logits(model: Any, transformer: Transformer) -> None:
-    """Refuse a bridge whose logits are not those of its weights, since ``cfg`` lacks settings."""
+    # Refuse a bridge whose logits are not those of its weights, since `cfg` lacks settings.
     ids = torch.arange(PROBE_TOKENS)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
@@ -147,8 +149,8 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
 
     output = Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
     query, key, value = (join_heads(letter) for letter in "QKV")
-    root = (query.weight.shape[1] / cfg.n_heads) ** 0.5
-    divisor = float(getattr(cfg, "attn_scale", root))
+    root = (query.weight.shape[1] / cfg.n_heads) ** 0.5  # √width
+    divisor = float(getattr(cfg, "attn_scale", root))  # below 0 means the root
     scale = 1.0 / (divisor if divisor > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
     scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
     attention = AttentionMaps(query, key, value, output, scale)
@@ -164,12 +166,12 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
 
 
 def _feed(cfg: Any, weights: _Weights, stem: str) -> FeedForward:
-    """The MLP; with a gate, the first bias is added to the product, so it belongs to the second map."""
+    # The MLP; with a gate, the first bias is added to the product, so it belongs to the second map.
     into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
-    first, second = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
+    bias_in, bias_out = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
     gate = weights.get(f"{stem}W_gate")
     if gate is None:
-        return FeedForward(Linear(into, first), Linear(out, second), cfg.act_fn)
-    if first is not None:
-        second = first @ out if second is None else second + first @ out
-    return FeedForward(Linear(into), Linear(out, second), cfg.act_fn, Linear(gate))
+        return FeedForward(Linear(into, bias_in), Linear(out, bias_out), cfg.act_fn)
+    if bias_in is not None:
+        bias_out = bias_in @ out if bias_out is None else bias_out + bias_in @ out
+    return FeedForward(Linear(into), Linear(out, bias_out), cfg.act_fn, Linear(gate))

@@ -104,10 +104,9 @@ class LiveModel:
     def _run(
         self, tokens: Integers | Tensor, tap: Tap, read: ReadCall | None = None, *, logits: bool = True
     ) -> Any:
-        """Run the model on contexts with its attention tapped; the logits are None if they are not needed.
-
-        ``read`` is called before each attention module with its layer and its call.
-        """
+        # Run the model on contexts with its attention tapped; the logits are None if they are not needed.
+        #
+        # `read` is called before each attention module with its layer and its call.
         ids = torch.as_tensor(tokens)
         with suppress(NotImplementedError):  # in models of images and sound
             weight = getattr(self.model.get_input_embeddings(), "weight", ids)
@@ -230,7 +229,7 @@ class LiveModel:
 
     @cached_property
     def _layouts(self) -> list[list[HeadUnits]]:
-        """The units that the heads of each layer read; empty for a layer whose weights cannot be reached."""
+        # The units that the heads of each layer read; empty for a layer whose weights cannot be reached.
         # contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
@@ -288,11 +287,10 @@ class LiveModel:
     def _attend_contexts(
         self, layer: int, inputs: Any, contexts: Int64, context: Int64, positions: Int64, key_positions: Int64
     ) -> Float64:
-        """The attention of a layer from each query to its keys, shape (n, n_heads, n_keys).
-
-        ``contexts`` (n_contexts, length) are indices of inputs. Query i is at ``positions[i]`` of context
-        ``context[i]``, which ascends, and its keys are at ``key_positions[i]``.
-        """
+        # The attention of a layer from each query to its keys, shape (n, n_heads, n_keys).
+        #
+        # `contexts` (n_contexts, length) are indices of inputs. Query i is at `positions[i]` of context
+        # `context[i]`, which ascends, and its keys are at `key_positions[i]`.
         length = contexts.shape[1]
         calls = self._call_modules(length)
         n_at_once = max(MODULE_TOKENS // length, 1)
@@ -318,7 +316,7 @@ class LiveModel:
         return attention
 
     def _call_modules(self, length: int) -> list[ModuleCall]:
-        """The calls of all attention modules in a run on contexts of this length, with empty inputs."""
+        # The calls of all attention modules in a run on contexts of this length, with empty inputs.
         if length not in self.calls:
             calls = self.calls[length] = list[ModuleCall]()
             ids = torch.zeros(max(MODULE_TOKENS // length, 1), length, dtype=torch.int64)

@@ -1,8 +1,7 @@
-"""Heads and models as the audit sees them: logits and attention, also with patterns or outputs replaced.
+"""Heads and models as the audit sees them: logits and attention, also with patterns or outputs replaced."""
 
-``HeadModel`` is what the audit needs of a model. ``RotatableModel`` adds random heads, and ``LayeredModel``
-adds runs layer by layer. The functions below them check contexts, tokens and heads that users give.
-"""
+# `HeadModel` is what the audit needs of a model. `RotatableModel` adds random heads, and `LayeredModel` adds
+# runs layer by layer. The functions below them check contexts, tokens and heads that users give.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

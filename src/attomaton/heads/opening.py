@@ -51,8 +51,7 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str | None = 
     if dtype is not None and dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
     if isinstance(source, str | PathLike):
-        chosen = DTYPES[dtype or "float32"]
-        return _open_path(str(cast("str", source)), revision, chosen)
+        return _open_path(str(cast("str", source)), revision, DTYPES[dtype or "float32"])
     if revision is not None:
         raise UnsupportedOption("revision applies only to models on the hub; leave it out")
     if isinstance(source, Trace | DeepTrace):
@@ -63,10 +62,10 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str | None = 
 
 
 def _open_object(source: Any, dtype: str | None) -> HeadModel:
+    # a TransformerLens model is known by its `cfg`, a transformers model by its `config`
     state = cast("dict[str, Any]", getattr(source, "state_dict", dict)())
-    is_offloaded = hasattr(source, "modules") and any(
-        hasattr(submodule, "_hf_hook") for submodule in source.modules()
-    )
+    modules = source.modules() if hasattr(source, "modules") else ()
+    is_offloaded = any(hasattr(module, "_hf_hook") for module in modules)  # to the disk or the CPU
     if any(getattr(tensor, "is_meta", False) for tensor in state.values()) and not is_offloaded:
         raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
     if hasattr(source, "cfg") and hasattr(source, "state_dict"):
@@ -77,6 +76,7 @@ def _open_object(source: Any, dtype: str | None) -> HeadModel:
             "with revision, a transformers or TransformerLens model, or what train returned"
         )
     if dtype is None and callable(source):
+        # imported here, since it imports transformers
         from attomaton.heads.live import LiveModel
 
         return LiveModel.of(source)

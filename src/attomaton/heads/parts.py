@@ -94,7 +94,7 @@ class RotaryBands:
 
     def apply(self, frequencies: Tensor) -> Tensor:
         """The scaled frequencies of all pairs."""
-        waves = 2 * torch.pi / frequencies  # in positions
+        waves = 2 * torch.pi / frequencies  # positions in a rotation
         slow = torch.where(waves > self.length / self.low, frequencies / self.factor, frequencies)
         share = (self.length / waves - self.low) / (self.high - self.low)
         between = (waves >= self.length / self.high) & (waves <= self.length / self.low)
@@ -126,6 +126,7 @@ class Rotary:
             frequencies = self.bands.apply(frequencies)
         angles = positions.to(vectors.dtype)[..., None] * frequencies
         cosines, sines = angles.cos(), angles.sin()
+        # the pair (first[i], second[i]) is rotated by angle i; other coordinates stay
         half = self.width // 2
         first, second = vectors[..., :half], vectors[..., half : self.width]
         rotated = (first * cosines - second * sines, second * cosines + first * sines)
@@ -190,7 +191,7 @@ class AttentionMaps:
 
 
 def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
-    """Normalise each stretch of the last axis that is as long as the gain of the norm."""
+    # Normalise each stretch of the last axis that is as long as the gain of the norm.
     if norm is None or norm.gain is None:
         return projected
     return norm.apply(projected.reshape(*projected.shape[:-1], -1, len(norm.gain))).flatten(-2)

@@ -162,14 +162,12 @@ class PatternModel:
         if self.stream is not None:
             self.stream.skip()
 
-    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
         """Raise an error, since token scores need weights."""
-        del head, queries, keys, lag
         self._refuse("token scores")
 
-    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:  # noqa: ARG002
         """Raise an error, since what a head writes needs weights."""
-        del head, tokens
         self._refuse("the logits that a head writes")
 
     def _refuse(self, feature: str) -> NoReturn:
@@ -234,7 +232,7 @@ def _tensor(pattern: Any) -> Tensor:
 
 
 def _layers_of(item: Any, name: str) -> list[Tensor]:
-    """The patterns of one document, each of shape (1, n_heads, length, length)."""
+    # The patterns of one document, each of shape (1, n_heads, length, length).
     try:
         layers = [_tensor(layer) for layer in cast("Iterable[Any]", item)]
     except (TypeError, ValueError) as error:

@@ -1,11 +1,10 @@
-"""Attention of ``transformers`` models, tapped where their own code computes it.
+"""Attention of ``transformers`` models, tapped where their own code computes it."""
 
-Inside ``with tapped(model, tap, …)``, each layer of the model gives its attention to the ``Tap``. Models that
-use the library's attention interface call ``_attend``, as if it were an implementation such as sdpa. It calls
-the eager attention of the model's family on sampled rows; so soft caps, sinks, windows, grouped and latent
-keys need no code here. Older models write attention out: ``WrittenAttention`` sees their ``softmax`` and
-``matmul``.
-"""
+# Inside `with tapped(model, tap, …)`, each layer of the model gives its attention to the `Tap`. Models that
+# use the library's attention interface call `_attend`, as if it were an implementation such as sdpa. It calls
+# the eager attention of the model's family on sampled rows; so soft caps, sinks, windows, grouped and latent
+# keys need no code here. Older models write attention out: `WrittenAttention` sees their `softmax` and
+# `matmul`.
 
 import signal
 import sys
@@ -246,7 +245,7 @@ class WrittenAttention(TorchFunctionMode):
         return result
 
     def _take_pattern(self, result: Tensor) -> Tensor:
-        """Pass the result of a softmax to the tap; what the model gets in place of this result."""
+        # Pass the result of a softmax to the tap; what the model gets in place of this result.
         pattern = self._by_head(result)
         if self.tap.stopping:
             self.tap.caught = WrittenPattern(pattern)

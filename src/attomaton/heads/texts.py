@@ -71,6 +71,7 @@ class BegunVocabulary(Vocabulary):
     """A vocabulary in which every text begins with the tokens that its tokenizer puts before texts."""
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
+        """The ids of all texts, one text after the other, and the offsets between which each text is."""
         offsets, ids = super().encode_all(texts)
         begin = np.array(self.before, np.int32)
         n_texts = len(offsets) - 1
@@ -105,7 +106,7 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
 
 
 def _as_tokenizer(tokenizer: Any) -> Any:
-    """A vocabulary, or the name of a tokenizer whose vocabulary depends on the text; None stays None."""
+    # A vocabulary, or the name of a tokenizer whose vocabulary depends on the text; None stays None.
     if tokenizer is None or isinstance(tokenizer, Vocabulary):
         return tokenizer
     if isinstance(tokenizer, str | PathLike):
@@ -122,15 +123,16 @@ def _as_tokenizer(tokenizer: Any) -> Any:
 
 
 def _identify(file: Path) -> str:
-    """A text that is equal for files with equal tokenizers."""
+    # A text that is equal for files with equal tokenizers.
     return str(read_tokenizer(file).definition) if file.suffix == ".gguf" else digest_file(file)
 
 
 def _tokenizer_file(name: str) -> Path | None:
-    """The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton."""
+    # The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton.
     path = Path(name)
     if path.suffix == ".gguf":
         return path
+    # a checkpoint is RUN/training/checkpoints/STEP.safetensors
     run = path.absolute().parent.parent.parent if path.suffix == ".safetensors" else path
     for file in (path / "tokenizer.json", run / "vocabulary.json"):
         if file.is_file() and (file.name == "tokenizer.json" or (file.parent / "training").is_dir()):

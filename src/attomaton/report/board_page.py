@@ -1,4 +1,4 @@
-"""The board of ratings as one HTML page, and as a figure for papers."""
+"""The board of ratings as one HTML page (:func:`write_board`), and as a figure (:func:`draw_board`)."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -116,7 +116,8 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
 def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     numbers = [value for row in rows for value in (row["rating"], row["low"], row["high"], board.centre)]
     finite = [value for value in numbers if value is not None and isfinite(value)]
-    lowest, span = min(finite), max(finite) - min(finite) or 1.0
+    lowest = min(finite)
+    span = max(finite) - lowest or 1.0
 
     def abscissa(value: float) -> float:
         return round(SIDE_ROOM + (value - lowest) / span * (DRAWING_WIDTH - 2 * SIDE_ROOM), 1)
@@ -139,7 +140,7 @@ def _write_table(
 
 
 def _draw_interval(row: dict[str, Any], abscissa: Callable[[float], float], centre: float) -> str:
-    """The interval of an item; for an infinite rating, its bound and a triangle that points to the rating."""
+    # The interval of an item; for an infinite rating, its bound and a triangle that points to the rating.
     middle, rating = DRAWING_HEIGHT / 2, row["rating"]
     zero = abscissa(centre)
     shapes = f'<line class="centre" x1="{zero}" x2="{zero}" y1="0" y2="{DRAWING_HEIGHT}"/>'

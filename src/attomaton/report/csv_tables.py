@@ -75,6 +75,8 @@ def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[A
 
 
 class _Rows:
+    # Batches of a table, written as CSV with the texts of tokens; `written` counts the rows.
+
     def __init__(self, batches: Iterator[Any], texts: TokenTexts) -> None:
         self._batches, self._texts = batches, texts
         self.written = 0
@@ -83,7 +85,7 @@ class _Rows:
         import pyarrow.csv
 
         csv: Any = pyarrow.csv
-        first = self._with_texts(next(self._batches))
+        first = self._with_texts(next(self._batches))  # names the columns, even if it is empty
         with csv.CSVWriter(str(path), first.schema) as writer:
             for rows in chain([first], map(self._with_texts, self._batches)):
                 if rows.num_rows:

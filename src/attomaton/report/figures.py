@@ -1,5 +1,8 @@
 """Figures in the style of :mod:`attomaton.base.drawing`, made without pyplot, which would open windows."""
 
+# `draw_line_panels` draws curves. Other figures begin with `new_figure` and end with `save_figure` or
+# `finish_figure` (PNG and PDF, with a caption), or with `write_figure` (one file of any kind).
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +32,7 @@ def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> l
 
 
 def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
+    """Add a caption above; write ``path`` as PNG and PDF, without the date, so files are reproducible."""
     figure.suptitle(caption, parse_math=False)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     with explained(path.parent):
@@ -64,12 +68,13 @@ def write_figure(figure: Any, path: Path) -> Path:
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
+    # the first axes of a grid; the others are made invisible
     for axis in axes.flat[n_used:]:
         axis.set_visible(False)
     return axes.flat[:n_used]
 
 
-STYLES = ("-", "--", ":", "-.")
+STYLES = ("-", "--", ":", "-.")  # of lines, by ``Line.style``
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ def draw_line_panels(
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
     with paper_style():
+        # in inches: the panels, 0.11 for a line of the caption, and 0.9 for labels and legend
         figure = new_figure(PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.9)
         axes = hide_rest(figure.subplots(n_rows, n_columns, sharex="col", squeeze=False), len(panels))
         for axis, panel in zip(axes, panels, strict=True):

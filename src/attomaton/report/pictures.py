@@ -1,7 +1,6 @@
-"""Draw the figures of a run for papers, with :func:`write_figures`.
+"""Draw the figures of a run for papers, with :func:`write_figures`."""
 
-They are its priority graph, a map of its hard scores (``draw_heat``), and its training (``draw_approach``).
-"""
+# They are its priority graph, a map of its hard scores (`draw_heat`), and its training (`draw_approach`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -214,9 +213,9 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
         panels.append(LinePanel(title, lines))
     panels += draw_approach(run)
     caption = "Training, and what is predicted from the corpus alone"
-    return draw_line_panels(
-        panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
-    )
+    if training["reason"]:  # why nothing is predicted
+        caption += f". {training['reason']}"
+    return draw_line_panels(panels, path, caption=caption)
 
 
 def _curve_line(points: list[list[Any]], entry: int, name: str, look: int) -> Line:

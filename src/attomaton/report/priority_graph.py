@@ -1,5 +1,8 @@
 """Draw the priority graph of one query as a figure: components in layers, winners on top."""
 
+# `draw_graph` lays out a box for each component, with `lay_out_boxes`, then draws the pairs of the order as
+# lines between boxes, then the boxes.
+
 from collections.abc import Callable
 from math import log
 from pathlib import Path
@@ -17,8 +20,17 @@ MOST_DRAWN_LINES = 160  # those with the most support
 # In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer.
 BOX_HEIGHT, LINE_HEIGHT, LAYER_GAP = 0.19, 0.26, 0.2
 
-# In inches: distance between boxes, and margin around the text of one.
-BOX_GAP, BOX_MARGIN = 0.07, 0.13
+# In inches: distance between boxes in a line, margin around the text of a box, and the least width of the
+# text.
+BOX_GAP, BOX_MARGIN, LEAST_TEXT = 0.07, 0.13, 0.08
+
+CAPTION_LINE, CAPTION_GAP = 0.115, 0.15  # in inches: height of a line of the caption, and space around it
+TOP_MARGIN = 0.02  # in inches, for the line of the first boxes
+TOKEN_LENGTH, TIED_TOKEN_LENGTH, SHOWN_TIES = (
+    14,
+    10,
+    3,
+)  # characters of a token; tokens of a tie that are named
 
 
 class Label(NamedTuple):
@@ -30,7 +42,8 @@ class Label(NamedTuple):
 
     @property
     def width(self) -> float:
-        return min(BOX_MARGIN + max(measure_text(self.text), 0.08), ONE_COLUMN)
+        """The width of the box, in inches."""
+        return min(BOX_MARGIN + max(measure_text(self.text), LEAST_TEXT), ONE_COLUMN)
 
 
 class Box(NamedTuple):
@@ -42,18 +55,20 @@ class Box(NamedTuple):
 
     @property
     def centre(self) -> float:
+        """The x of its middle."""
         return self.x + self.label.width / 2
 
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
+    """Draw the graph as PNG and PDF; ``name`` gives the text of a token."""
     boxes, height = lay_out_boxes(graph, name)
     drawn = {box.label.component: box for box in boxes if box.label.component is not None}
     caption = _caption(graph, name, len(drawn))
     lines = wrap_caption(caption)
     with paper_style():
-        figure = new_figure(height + 0.02 + 0.115 * len(lines) + 0.15)
+        figure = new_figure(height + TOP_MARGIN + CAPTION_LINE * len(lines) + CAPTION_GAP)
         axis = figure.subplots()
-        axis.set(xlim=(0, ONE_COLUMN), ylim=(height, -0.02))
+        axis.set(xlim=(0, ONE_COLUMN), ylim=(height, -TOP_MARGIN))  # y grows downwards
         axis.set_axis_off()
         for row in _select_pairs(graph, drawn):
             _draw_line(axis, graph, int(row), drawn)
@@ -80,18 +95,21 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
 
 
 def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Label:
-    """The label of a component: its token, or, for a tie, its most probable tokens and their number."""
+    # The label of a component: its token, or, for a tie, its most probable tokens and their number.
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
-        return Label(drawable(name(int(graph.tokens[rows[0]])), 14), "token", component)
-    best = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
-    ellipsis = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
+        return Label(drawable(name(int(graph.tokens[rows[0]])), TOKEN_LENGTH), "token", component)
+    shown = rows[:SHOWN_TIES]
+    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_TOKEN_LENGTH) for row in shown)
+    ellipsis = f" … ({len(rows):,} tie)" if len(rows) > SHOWN_TIES else ""
     return Label(best + ellipsis, "tie", component)
 
 
 def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
+    # Add a box for each label, from `top` on, in as many centred lines as they need; return where the last
+    # line ends.
     lines: list[list[Label]] = [[]]
-    used = 0.0
+    used = 0.0  # the width of the last line
     for label in labels:
         if used and used + label.width > ONE_COLUMN:
             lines.append([])
@@ -108,7 +126,7 @@ def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
 
 
 def _select_pairs(graph: PageGraph, drawn: dict[int, Box]) -> Any:
-    """The pairs of the order to draw, the best supported last; implied pairs are left out."""
+    # The pairs of the order to draw, the best supported last; implied pairs are left out.
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
@@ -119,13 +137,15 @@ def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> 
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
+    # a pair of the order as a curve from the foot of the winner to the top of the loser, vertical at both
+    # ends
     winner, loser = drawn[int(graph.above[row])], drawn[int(graph.below[row])]
     foot = winner.y + BOX_HEIGHT
     bend = max(0.1, (loser.y - foot) / 2)
     points = [(winner.centre, foot), (winner.centre, foot + bend)]
     points += [(loser.centre, loser.y - bend), (loser.centre, loser.y)]
     curve = Curve(points, [Curve.MOVETO, *[Curve.CURVE4] * 3])
-    width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())
+    width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())  # 0.4 to 2.2 points
     axis.add_patch(PathPatch(curve, fill=False, edgecolor=HOUSE_GREY, linewidth=width, alpha=0.55))
 
 

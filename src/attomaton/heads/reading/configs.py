@@ -1,8 +1,7 @@
-"""``config.json`` of the supported models, read into checked settings by :func:`parse_settings`.
+"""``config.json`` of the supported models, read into checked settings by :func:`parse_settings`."""
 
-``_read_sizes`` reads what all families have. ``_parse_gpt2``, ``_parse_llama`` and so on add the rest, with
-``_read_windows`` for sliding windows and ``_read_rotary`` for RoPE.
-"""
+# `_read_sizes` reads what all families have. `_parse_gpt2`, `_parse_llama` and so on add the rest, with
+# `_read_windows` for sliding windows and `_read_rotary` for RoPE.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -144,7 +143,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
 
 
 def _read_sizes(values: ConfigObject, name: str) -> Settings:
-    """The settings that every family has; the others keep their defaults."""
+    # The settings that every family has; the others keep their defaults.
     family = FAMILIES[name]
     dim = values.whole(family.dim)
     n_heads = values.whole(family.heads)
@@ -221,7 +220,7 @@ def _parse_neox(values: ConfigObject) -> Settings:
 
 
 def _parse_llama(values: ConfigObject, family: str) -> Settings:
-    """Llama and the families that follow it."""
+    # Llama and the families that follow it.
     if family == "gemma3_text":
         return _parse_gemma(values)
     sizes = _read_sizes(values, family)
@@ -302,7 +301,7 @@ def _read_kinds(
 
 
 def _read_windows(values: ConfigObject, family: str, n_layers: int) -> tuple[int | None, ...]:
-    """The sliding window of each layer; empty if no layer has one."""
+    # The sliding window of each layer; empty if no layer has one.
     if family in ("llama", "olmo2"):
         return ()
     window = values.get("sliding_window", None if family == "phi3" else 4096)
@@ -326,7 +325,7 @@ def _read_windows(values: ConfigObject, family: str, n_layers: int) -> tuple[int
 
 
 def _find_rope(values: ConfigObject) -> ConfigObject:
-    """The settings of RoPE; if both names are used, ``transformers`` reads ``rope_scaling`` alone."""
+    # The settings of RoPE; if both names are used, `transformers` reads `rope_scaling` alone.
     names = [name for name in ("rope_scaling", "rope_parameters") if values.get(name)]
     return values.inner(names[0] if names else "rope_parameters")
 

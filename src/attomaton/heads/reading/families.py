@@ -1,9 +1,8 @@
-"""The supported models, built from tensors by the names that files and ``transformers`` give them.
+"""The supported models, built from tensors by the names that files and ``transformers`` give them."""
 
-``build_model`` makes a ``Transformer`` from settings and tensors. A function such as ``_llama_layer`` makes
-the layers of a family. The weight of a linear map has shape (n_out, n_in) in most files, but shape
-(n_in, n_out) in GPT-2 and in ``Linear``.
-"""
+# `build_model` makes a `Transformer` from settings and tensors. A function such as `_llama_layer` makes the
+# layers of a family. The weight of a linear map has shape (n_out, n_in) in most files, but shape (n_in,
+# n_out) in GPT-2 and in `Linear`.
 
 import re
 from collections.abc import Callable, Mapping
@@ -186,7 +185,7 @@ def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number:
 
 
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
-    """A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
+    # A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3.
     family = settings.family
     dim, inner, width = settings.dim, settings.inner, settings.width
     query_width, group_width = settings.n_heads * width, settings.n_groups * width

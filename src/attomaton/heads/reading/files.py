@@ -48,6 +48,7 @@ def parse_json(text: bytes, subject: str) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # a JSON object, unless a key occurs twice, of which readers would use different values
     record = dict(pairs)
     if len(record) < len(pairs):
         names = set[str]()
@@ -100,6 +101,7 @@ def parse_index(index: Mapping[str, Any], index_file: Path) -> dict[str, str]:
 
 
 def _is_plain(name: Any) -> bool:
+    # a safetensors file in the folder itself: no separator, no drive, no hidden file, on any system
     return (
         isinstance(name, str)
         and name.endswith(".safetensors")
@@ -112,6 +114,7 @@ def _is_plain(name: Any) -> bool:
 
 @contextmanager
 def named(path: Path, problem: str) -> Generator[None]:
+    # Errors in the block begin with the path and the problem, and end with what can be done.
     try:
         yield
     except UnreadableModel as error:

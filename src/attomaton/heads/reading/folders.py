@@ -36,12 +36,14 @@ def read_folder(
 
 
 def read_settings(folder: Path) -> Settings:
+    # from the config.json of a folder
     config = read_json(folder / CONFIG_FILE)
     with named(folder / CONFIG_FILE, "does not describe a supported model"):
         return parse_settings(config)
 
 
 def _map_weights(folder: Path) -> dict[str, Tensor]:
+    # the tensors by name, from one file, or from the files of an index
     if (folder / SINGLE).exists():
         return map_file(folder / SINGLE)
     if (folder / INDEX).exists():
@@ -64,6 +66,8 @@ def fetch_tokenizer(repository: str, revision: str) -> Path | None:
 def _from_hub(
     repository: str, revision: str, fetch: Callable[[Any, str, str], Download]
 ) -> tuple[str, Download]:
+    # the commit to which a revision resolves, and what `fetch` (hub, repository, commit) downloads at this
+    # commit
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{brief(repository)!r} is not a model on the hub; give owner/name")
     with needing("a model on the hub"):
@@ -92,13 +96,14 @@ def _resolve(hub: Any, repository: str, revision: str) -> str:
 
 
 def _fetch_tokenizer(hub: Any, repository: str, commit: str) -> Path | None:
+    # the tokenizer.json of a repository, if it has one
     if TOKENIZER not in hub.HfApi().list_repo_files(repository, revision=commit):
         return None
     return Path(hub.hf_hub_download(repository, TOKENIZER, revision=commit))
 
 
 def _fetch(hub: Any, repository: str, commit: str) -> Path:
-    """Download the required files; the configuration is checked before the weights are downloaded."""
+    # Download the required files; the configuration is checked before the weights are downloaded.
 
     def fetch(name: str) -> Path:
         return Path(hub.hf_hub_download(repository, name, revision=commit))

@@ -1,8 +1,7 @@
-"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``.
+"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``."""
 
-``read_gguf`` opens a file with ``open_gguf``, makes the settings with ``parse_gguf``, and builds the model
-from them and ``GGUFWeights``, which renames and unpacks a tensor when it is used.
-"""
+# `read_gguf` opens a file with `open_gguf`, makes the settings with `parse_gguf`, and builds the model from
+# them and `GGUFWeights`, which renames and unpacks a tensor when it is used.
 
 import mmap
 from collections.abc import Iterator, Mapping
@@ -238,7 +237,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 
 def _make_config(file: GGUFFile) -> dict[str, Any]:
-    """The configuration that ``transformers`` would have for the file; None for missing values."""
+    # The configuration that `transformers` would have for the file; None for missing values.
     architecture = file.architecture
     config: dict[str, Any] = {"model_type": ARCHITECTURES[architecture]}
     config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
@@ -294,7 +293,7 @@ def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
 
 
 def _check_keys(file: GGUFFile) -> None:
-    """Raise an error if a key of the architecture was not read and may change what the model computes."""
+    # Raise an error if a key of the architecture was not read and may change what the model computes.
     read_keys = {*CONFIG_FIELDS, *READ_FIELDS, *HARMLESS_FIELDS}
     if file.architecture == "gemma3":
         read_keys.add("rope.freq_base_swa")
@@ -360,7 +359,7 @@ def _rename(architecture: str, name: str) -> str:
 
 
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
-    """Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head."""
+    # Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head.
     if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
         raise UnreadableModel(f"tensor {brief(name)!r} has {len(weight)} rows for {brief(repr(heads))} heads")
     # row 2 i + half of a head → row i of that half

@@ -1,5 +1,8 @@
 """The tokenizer in a GGUF file as a vocabulary: byte-level BPE, or the BPE of SentencePiece by its scores."""
 
+# `read_tokenizer` writes the fields of the file as a tokenizer.json (`_define`): the merges of `_byte_level`
+# or `_sentence_piece`, then the tokens that are never split, then the token at the beginning of a text.
+
 from os import PathLike
 from typing import Any
 
@@ -14,6 +17,7 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.files import named
 from attomaton.heads.reading.gguf import GGUFFile, open_gguf
 
+# Regular expressions of the parts into which Llama 3 and Qwen 2 split a text, from their tokenizer.json.
 WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 PUNCTUATION_AND_SPACE = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -32,7 +36,8 @@ SPLITS = {
 }
 
 NORMAL, CONTROL, USER = 1, 3, 4  # types of tokens in ``tokenizer.ggml.token_type``
-MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16  # control and user tokens; Gemma 3 has 515 thousand and 6 thousand
+MOST_MERGES = 1 << 20  # Gemma 3 has 515 thousand
+MOST_ADDED = 1 << 16  # control and user tokens; Gemma 3 has 6 thousand
 LONGEST_MERGED = 64  # longest token, in characters, whose merges are found from the scores of SentencePiece
 
 OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
@@ -52,26 +57,27 @@ def _define(file: GGUFFile) -> str:
     with needing("the tokenizer of a GGUF file"):
         import tokenizers
     library: Any = tokenizers
-    kind, tokens = file.fields.get("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
+    tokens = file.texts("tokenizer.ggml.tokens")
     if tokens is None or len(set(tokens)) != len(tokens) or len(tokens) > VOCABULARY_SIZE:
         raise UnreadableModel("tokenizer.ggml.tokens is not a list of different tokens")
-    kinds = file.numbers("tokenizer.ggml.token_type")
-    if kinds is None or len(kinds) != len(tokens):
-        kinds = np.full(len(tokens), NORMAL, np.float64)
-    if np.isin(kinds, (CONTROL, USER)).sum() > MOST_ADDED:
+    token_types = file.numbers("tokenizer.ggml.token_type")
+    if token_types is None or len(token_types) != len(tokens):
+        token_types = np.full(len(tokens), NORMAL, np.float64)
+    if np.isin(token_types, (CONTROL, USER)).sum() > MOST_ADDED:
         raise UnreadableModel(f"more than {MOST_ADDED:,} of its tokens are control or user tokens")
-    if kind == "gpt2":
+    model = file.fields.get("tokenizer.ggml.model")
+    if model == "gpt2":
         tokenizer = _byte_level(library, file, tokens)
-    elif kind == "llama":
+    elif model == "llama":
         tokenizer = _sentence_piece(library, file, tokens)
     else:
         raise UnreadableModel(
-            f"tokenizer.ggml.model is {brief(repr(kind))}; 'gpt2' and 'llama' are supported"
+            f"tokenizer.ggml.model is {brief(repr(model))}; 'gpt2' and 'llama' are supported"
         )
-    for special, added_kind in ((True, CONTROL), (False, USER)):
+    for added_type in (CONTROL, USER):
         added = [
-            library.AddedToken(tokens[index], special=special, normalized=False)
-            for index in np.flatnonzero(kinds == added_kind).tolist()
+            library.AddedToken(tokens[index], special=added_type == CONTROL, normalized=False)
+            for index in np.flatnonzero(token_types == added_type).tolist()
         ]
         with running("its tokens cannot be added"):
             tokenizer.add_tokens(added)
@@ -86,12 +92,15 @@ def _define(file: GGUFFile) -> str:
 
 
 def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
-    merges, pre = file.texts("tokenizer.ggml.merges"), file.fields.get("tokenizer.ggml.pre", "default")
+    # the BPE of GPT-2 with the merges in the file, after the split that belongs to the model
+    merges = file.texts("tokenizer.ggml.merges")
+    pre = file.fields.get("tokenizer.ggml.pre", "default")
     if merges is None:
         raise UnreadableModel("tokenizer.ggml.merges is not a list")
     if not isinstance(pre, str) or pre not in SPLITS:
         raise UnreadableModel(f"tokenizer.ggml.pre is {brief(repr(pre))}; supported are {', '.join(SPLITS)}")
-    split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
+    split = SPLITS[pre]
+    ids = {token: index for index, token in enumerate(tokens)}
     pairs = [tuple(merge.split(" ")) for merge in merges]
     for pair in pairs:
         if len(pair) != 2 or not {*pair, "".join(pair)} <= ids.keys():
@@ -104,7 +113,7 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
         splitters.append(pre_tokenizers.Digits(individual_digits=True))
     elif split != GPT_2:
         splitters.append(pre_tokenizers.Split(library.Regex(split), behavior="isolated"))
-    use_regex = split in (GPT_2, GPT_2_DIGITS)
+    use_regex = split in (GPT_2, GPT_2_DIGITS)  # the regular expression of GPT-2, built in
     splitters.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splitters)
     if split == QWEN_2:
@@ -114,13 +123,14 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
 
 
 def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
-    """The BPE of SentencePiece: a pair of tokens whose joint token has a better score is merged earlier."""
+    # The BPE of SentencePiece: a pair of tokens whose joint token has a better score is merged earlier.
     scores = file.numbers("tokenizer.ggml.scores")
     if scores is None or len(scores) != len(tokens):
         raise UnreadableModel("tokenizer.ggml.scores does not have a number for each token")
     ids = {token: index for index, token in enumerate(tokens)}
     unknown = file.fields.get("tokenizer.ggml.unknown_token_id", 0)
     merges: list[tuple[str, str]] = []
+    # a merge makes each token, from the best score on, out of every pair of tokens that joins to it
     for index in np.argsort(-scores, kind="stable"):
         token = tokens[int(index)]
         pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), LONGEST_MERGED))]
@@ -134,10 +144,11 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
             vocab=ids, merges=merges, unk_token=unknown_token, fuse_unk=True, byte_fallback=True
         )
     tokenizer, normalizers, decoders = library.Tokenizer(model), library.normalizers, library.decoders
-    normal = [normalizers.Replace(" ", "▁")]
-    decode = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    normalisation = [normalizers.Replace(" ", "▁")]
+    decoding = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     if file.fields.get("tokenizer.ggml.add_space_prefix", True):
-        normal.insert(0, normalizers.Prepend("▁"))
-        decode.append(decoders.Strip(" ", 1, 0))
-    tokenizer.normalizer, tokenizer.decoder = normalizers.Sequence(normal), decoders.Sequence(decode)
+        normalisation.insert(0, normalizers.Prepend("▁"))
+        decoding.append(decoders.Strip(" ", 1, 0))
+    tokenizer.normalizer = normalizers.Sequence(normalisation)
+    tokenizer.decoder = decoders.Sequence(decoding)
     return tokenizer

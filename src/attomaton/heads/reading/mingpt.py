@@ -41,7 +41,7 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
 
 
 def _as_object(value: Any) -> dict[str, Any]:
-    """A JSON object; anything else counts as empty."""
+    # A JSON object; anything else counts as empty.
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

@@ -1,5 +1,7 @@
 """Choose the queries that fit on a page, and gather the content of the page as one JSON record."""
 
+# `choose_queries` packs queries until the page is full, and `gather_page` adds the rest of the page.
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,8 +58,10 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
 
 
 def gather_page(automaton: Automaton, packer: Packer, chosen: Chosen, about: Mapping[str, Any]) -> str:
+    """The JSON of a page: ``about`` the run, the rules of predictions, the tokens, and the chosen queries."""
     hidden = np.delete(packer.queries, chosen.indices)
-    vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
+    vocabulary = automaton.vocabulary
+    coverage = automaton.coverage.to_dict()
     numbers = ("query", "size", "tokens")  # the page already has the texts, truncated if very long
     largest = [{name: query[name] for name in numbers} for query in coverage["largest"]]
     record = {
@@ -73,6 +77,7 @@ def gather_page(automaton: Automaton, packer: Packer, chosen: Chosen, about: Map
         "hidden": differences(hidden),
         "fields": FIELDS,
     }
+    # the queries are JSON already, so they are put in by hand before the last brace
     return (
         to_json(record)[:-1]
         + f',"tokens":{_tokens_json(automaton, packer, chosen)},"queries":[{",".join(chosen.packed)}]}}'
@@ -91,6 +96,8 @@ def _shown_texts(vocabulary: Vocabulary) -> list[str]:
 
 
 def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
+    # all texts, if they fit; otherwise those of the tokens in the chosen queries, as many as fit, and ids for
+    # the rest
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"
@@ -102,8 +109,7 @@ def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
     )
     texts: list[str] = []
     room = MOST_TOKEN_BYTES
-    token_ids: list[int] = ids.tolist()
-    for token in token_ids:
+    for token in map(int, ids):
         n_bytes = len(to_json(names[token]).encode()) + 8  # with a comma, and its entry in ids
         fits = n_bytes <= room
         room -= n_bytes if fits else 0

@@ -20,11 +20,11 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     pattern and its output by their means. ``steps`` has the mean explained shares at each of several steps.
     """
     table, about = read_saved(path)
-    read: Any = table
-    columns: dict[str, list[Any]] = {name: read.column(name).to_pylist() for name in read.column_names}
+    saved: Any = table
+    columns: dict[str, list[Any]] = {name: saved.column(name).to_pylist() for name in saved.column_names}
     steps = columns.get("step")
     last = None if steps is None else max(steps)
-    rows = [row for row in range(read.num_rows) if steps is None or steps[row] == last]
+    rows = [row for row in range(saved.num_rows) if steps is None or steps[row] == last]
     causal = ("pattern_rise", "ablation_rise") if "pattern_rise" in columns else ()
     explained = [name_column("explained", name) for name in about.rungs]
 
@@ -50,12 +50,14 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
+    # for each step: the step, and the mean shares of the first rung and of all rungs; `shares` are by rung
+    # and row
     rows_of: dict[int, list[int]] = {}
     for row, step in enumerate(steps):
         rows_of.setdefault(step, []).append(row)
-    first, last = shares[0], shares[-1]
+    first, all_rungs = shares[0], shares[-1]  # the share of a rung includes the rungs before it
     return [
-        [step, *(_mean([rung[row] for row in rows]) for rung in (first, last))]
+        [step, *(_mean([rung[row] for row in rows]) for rung in (first, all_rungs))]
         for step, rows in sorted(rows_of.items())
     ]
 

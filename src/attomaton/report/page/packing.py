@@ -1,5 +1,7 @@
 """Pack the graph and the scores of a query as compact lists, from which the page rebuilds it."""
 
+# `Packer.graph` is the graph of a query, and `Packer.pack` its list; both read the run in blocks of queries.
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,16 +48,17 @@ def differences(values: Integers) -> list[int | list[int]]:
 
 def runs(values: Integers) -> list[int | list[int]]:
     """The values, with ``[value, times]`` in place of each run of at least ``SHORTEST_RUN`` equal values."""
+    # a run starts where a value differs from the one before; the first differs from itself − 1
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
-    times = np.diff(starts, append=len(values))
+    lengths = np.diff(starts, append=len(values))
     shortened: list[int | list[int]] = []
-    pairs: list[tuple[int, int]] = list(zip(values[starts].tolist(), times.tolist(), strict=True))
+    pairs: list[tuple[int, int]] = list(zip(values[starts].tolist(), lengths.tolist(), strict=True))
     for value, length in pairs:
         shortened += [[value, length]] if length >= SHORTEST_RUN else [value] * length
     return shortened
 
 
-# Queries, and rows of nodes and order, read at a time.
+# Queries, and rows of nodes and order together, that are read at a time.
 QUERIES_AHEAD, ROWS_AHEAD = 64, 1 << 20
 
 
@@ -83,16 +86,19 @@ class PageGraph:
 
     @cached_property
     def members(self) -> list[list[int]]:
+        """The nodes of each component."""
         rows = np.argsort(self.component, kind="stable")
         return [members.tolist() for members in np.split(rows, np.cumsum(np.bincount(self.component))[:-1])]
 
     @cached_property
     def layers(self) -> list[list[int]]:
         """The components by layer, the highest first; within a layer by size, then by support."""
-        weight = np.zeros(len(self.members), np.int64)
-        np.add.at(weight, self.above, self.support)
-        np.add.at(weight, self.below, self.support)
-        order = np.lexsort((-weight, -np.bincount(self.component), -self.heights))
+        support = np.zeros(len(self.members), np.int64)
+        np.add.at(support, self.above, self.support)
+        np.add.at(support, self.below, self.support)
+        order = np.lexsort(
+            (-support, -np.bincount(self.component), -self.heights)
+        )  # the last key comes first
         borders = np.flatnonzero(np.diff(self.heights[order])) + 1
         return [layer.tolist() for layer in np.split(order, borders)]
 
@@ -115,8 +121,10 @@ class Packer:
         return np.argsort(-self.samples, kind="stable")
 
     def graph(self, index: int) -> PageGraph:
+        """The graph of the query with this index in ``queries``."""
         outline = self._find(index)
         components = outline.components
+        # nodes ascend by query, components by node, and pairs by the component above: slices of each
         query = int(self.queries[index])
         nodes = slice(*np.searchsorted(components.query_of_node, [query, query + 1]).tolist())
         component = components.component_of_node[nodes]
@@ -139,6 +147,7 @@ class Packer:
         )
 
     def pack(self, index: int) -> list[Any]:
+        """The values of ``FIELDS`` for the query with this index in ``queries``."""
         graph = self.graph(index)
         hard = np.unique(graph.hard)
         soft_rows = np.flatnonzero(graph.soft)
@@ -160,18 +169,22 @@ class Packer:
         ]
 
     def _find(self, index: int) -> Outline:
+        # The part of the run with this query. It is read together with the queries that come next by samples,
+        # since these are packed next; `_loaded` are the indices of the queries in it.
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
             ahead = self.by_samples[rank : rank + QUERIES_AHEAD]
             fits = np.cumsum(self.sizes[ahead]) <= ROWS_AHEAD
             ahead = ahead[: max(1, int(fits.sum()))]
             self._outline = self._automaton.outline(np.sort(self.queries[ahead]).astype(np.int64))
-            whole = len(self._outline.components.queries) == len(self.queries)
-            self._loaded = set(range(len(self.queries))) if whole else set(ahead.tolist())
+            # an automaton in memory gives all queries at once
+            is_whole = len(self._outline.components.queries) == len(self.queries)
+            self._loaded = set(range(len(self.queries))) if is_whole else set(ahead.tolist())
         return self._outline
 
     @cached_property
     def _rank(self) -> Int64:
+        # the inverse of `by_samples`: which place each query has in it
         rank = np.empty(len(self.queries), np.int64)
         rank[self.by_samples] = np.arange(len(rank))
         return rank

@@ -1,5 +1,8 @@
 """The training in a run folder: its measured curves, its predicted curves, and its verdicts."""
 
+# `read_training` and `read_verdict_records` read them for the page; the figures of a run use
+# `why_unpredicted` and `follow_trials` too.
+
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.stored import read_verdicts as read_kept
 
 MOST_POINTS = 300  # points of a measured curve
-PREDICTED_POINTS = 40
+PREDICTED_POINTS = 40  # points of a predicted curve; each is computed
 MOST_PREDICTED = 5  # trials for which the predicted curve is computed
 
 
@@ -34,6 +37,7 @@ def read_training(run: Path) -> dict[str, Any] | None:
 
 
 def read_verdict_records(run: Path) -> list[dict[str, Any]]:
+    # what the page shows of each verdict; empty if the run was not verified
     shown = ("claim", "status", "value", "bound", "reason")
     try:
         return [{name: verdict[name] for name in shown} for verdict in read_kept(run)]
@@ -42,13 +46,13 @@ def read_verdict_records(run: Path) -> list[dict[str, Any]]:
 
 
 def _predict(run: Path) -> tuple[list[list[float]], str]:
+    # the points (step, loss, norm) of the predicted curve, or none and the reason
     try:
         with needing("a predicted curve"):
             from attomaton.training.checkpoints import read_trace
+        trace = read_trace(run)
     except MissingExtra as error:
         return [], f"{error}; then write the report again"
-    try:
-        trace = read_trace(run)
     except CorruptRun as error:
         return [], str(error)
     reason = why_unpredicted(trace)
@@ -70,6 +74,7 @@ def why_unpredicted(trace: Any) -> str:
 
 
 def _follow_trajectory(trace: Any) -> list[list[float]]:
+    # the points (step, loss, norm) of the predicted curve, means over trials
     from attomaton.trajectory.curves import inner
 
     steps, paths = follow_trials(trace)

@@ -14,19 +14,8 @@ from attomaton.report.page.content import PAGE_BYTES, choose_queries, gather_pag
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training, read_verdict_records
 
-# The files of the page in ``assets``; each uses functions of those before it.
-SCRIPTS = (
-    "automaton",
-    "overview",
-    "picker",
-    "layout",
-    "graph",
-    "heat",
-    "context",
-    "curves",
-    "heads",
-    "start",
-)
+# The scripts of the page, in its folder ``assets``; each uses functions of those before it.
+ASSETS = ("automaton", "overview", "picker", "layout", "graph", "heat", "context", "curves", "heads", "start")
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,7 @@ def write_report(
     room = PAGE_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
     record = gather_page(automaton, packer, chosen, about)
-    text = render_page("attomaton.report.page", SCRIPTS, record, title="attomaton report")
+    text = render_page("attomaton.report.page", ASSETS, record, title="attomaton report")
     written = write_target(target, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     n_queries = len(packer.queries)
     n_heads = 0 if audit is None else len(audit["heads"])
@@ -111,6 +100,6 @@ def _check_shown(value: Any, part: str, source: Any) -> None:
         to_json(value).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the {part} of {source} cannot be shown on a page: it has a number that is not finite, or a text "
-            f"that is not Unicode ({error}); run again the command that wrote {source}"
+            f"the {part} of {source} cannot be shown on a page: it has a number that is not finite, or a "
+            f"text that is not Unicode ({error}); run again the command that wrote {source}"
         ) from error

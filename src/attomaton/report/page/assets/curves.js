@@ -2,20 +2,22 @@
 
 const CHART = { width: 460, height: 250, left: 52, right: 12, top: 14, bottom: 36 };
 
+// Multiples of 1, 2 or 5 times a power of ten between two numbers, at most about n.
 function ticksOf(low, high, n) {
-  const raw = (high - low) / n || 1,
-    unit = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= raw);
+  const raw = (high - low) / n || 1;
+  const unit = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((times) => times * unit).find((candidate) => candidate >= raw);
   const ticks = [];
   for (let at = Math.ceil(low / step) * step; at <= high + 1e-9 * step; at += step) ticks.push(at);
   return ticks;
 }
 
-function drawChart(title, measured, predicted) {
+// Two curves of points [step, value] on a logarithmic axis of steps; null if there is nothing to draw.
+function drawChart(title, measured, predicted, note = "; the numbers are in the table below") {
   const all = [...measured, ...predicted].filter(([step, value]) => step > 0 && value !== null);
   if (!all.length) return null;
-  const steps = all.map(([step]) => Math.log10(step)),
-    values = all.map(([, value]) => value);
+  const steps = all.map(([step]) => Math.log10(step));
+  const values = all.map(([, value]) => value);
   const [first, last, low, high] = [
     Math.min(...steps),
     Math.max(...steps, Math.min(...steps) + 0.1),
@@ -38,7 +40,7 @@ function drawChart(title, measured, predicted) {
       class: "chart",
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `${title} by training step; the numbers are in the table below`,
+      "aria-label": `${title}, by training step${note}`,
     },
     ticksOf(low, high, 4).map((at) =>
       draw(
