@@ -1,15 +1,19 @@
 // The automaton, rebuilt from the packed lists, and its predictions: the same steps as Automaton.explain.
 
+// PageAutomaton.answer(context) is the prediction. A graph has nodes (rows of its tokens), components, and an
+// order, whose rows are pairs of components, above and below.
+
 // Expands a list in which [value, times] encodes a run.
 function expand(list) {
   const full = [];
-  for (const one of list) {
-    if (!Array.isArray(one)) full.push(one);
-    else for (let left = one[1]; left > 0; left--) full.push(one[0]);
+  for (const entry of list) {
+    if (!Array.isArray(entry)) full.push(entry);
+    else for (let left = entry[1]; left > 0; left--) full.push(entry[0]);
   }
   return full;
 }
 
+// The values from their differences, in a list with runs.
 function sumUp(differences) {
   let total = 0;
   return expand(differences).map((step) => (total += step));
@@ -19,27 +23,29 @@ function sumUp(differences) {
 function findComponents(size, ties) {
   const group = new Array(size).fill(null);
   for (const rows of ties) for (const row of rows) group[row] = rows;
-  const members = [],
-    componentOf = new Array(size).fill(null);
+  const members = [];
+  const componentOf = new Array(size).fill(null);
   for (let row = 0; row < size; row++) {
     if (componentOf[row] !== null) continue;
     const rows = group[row] || [row];
-    for (const one of rows) componentOf[one] = members.length;
+    for (const member of rows) componentOf[member] = members.length;
     members.push(rows);
   }
   return { members, componentOf };
 }
 
+// The graph of a query from its packed list, whose entries are named by the fields.
 function unpackQuery(fields, list) {
-  const packed = Object.fromEntries(fields.map((name, place) => [name, list[place]]));
+  const packed = Object.fromEntries(fields.map((name, index) => [name, list[index]]));
   const tokens = sumUp(packed.tokens);
   const { members, componentOf } = findComponents(tokens.length, packed.ties.map(sumUp));
   const soft = new Float64Array(tokens.length);
-  sumUp(packed.soft_rows).forEach((row, place) => (soft[row] = packed.soft_values[place]));
-  const above = sumUp(packed.above),
-    below = sumUp(packed.below);
-  const downward = members.map(() => []),
-    upward = members.map(() => []);
+  sumUp(packed.soft_rows).forEach((row, index) => (soft[row] = packed.soft_values[index]));
+  const above = sumUp(packed.above);
+  const below = sumUp(packed.below);
+  // rows of the order by component: those in which it is above, and those in which it is below
+  const downward = members.map(() => []);
+  const upward = members.map(() => []);
   above.forEach((from, row) => {
     downward[from].push(row);
     upward[below[row]].push(row);
@@ -67,18 +73,19 @@ function unpackQuery(fields, list) {
 
 // The components that a path leads to from `top`, and the row of the order that first reached each.
 function reach(graph, top) {
-  const by = new Map([[top, null]]);
+  const reachedBy = new Map([[top, null]]);
   const waiting = [top];
   for (let next = 0; next < waiting.length; next++) {
     for (const row of graph.downward[waiting[next]]) {
-      if (by.has(graph.below[row])) continue;
-      by.set(graph.below[row], row);
+      if (reachedBy.has(graph.below[row])) continue;
+      reachedBy.set(graph.below[row], row);
       waiting.push(graph.below[row]);
     }
   }
-  return by;
+  return reachedBy;
 }
 
+// The distinct tokens of a context, ascending, and how many times each occurs.
 function countTokens(context) {
   const counts = new Map();
   for (const token of context) counts.set(token, (counts.get(token) || 0) + 1);
@@ -102,6 +109,8 @@ function answer(graph, context, tie) {
     }
     return { entries, rule: "NO_EVIDENCE", retrieved: [], beaten: [], incomparable: [] };
   }
+  // retrieved: the tokens with the best hard score; composed: odds m · exp(soft score) among them, for m
+  // occurrences, with the largest soft score subtracted so that no exponential overflows
   const best = Math.max(...seen.map((entry) => graph.hard[entry.row]));
   const taken = seen.filter((entry) => graph.hard[entry.row] >= best - tie);
   const largest = Math.max(...taken.map((entry) => graph.soft[entry.row]));
@@ -115,14 +124,15 @@ function answer(graph, context, tie) {
   return { entries, ...compare(graph, seen, taken) };
 }
 
+// Whether each component of the context is retrieved, beaten by all that are retrieved, or comparable to none.
 function compare(graph, seen, taken) {
   const componentsOf = (list) =>
     [...new Set(list.map((entry) => graph.componentOf[entry.row]))].sort((a, b) => a - b);
   const retrieved = componentsOf(taken);
   const paths = retrieved.map((top) => reach(graph, top));
-  const others = componentsOf(seen).filter((one) => !retrieved.includes(one));
-  const beaten = others.filter((one) => paths.every((path) => path.has(one)));
-  const incomparable = others.filter((one) => !beaten.includes(one));
+  const others = componentsOf(seen).filter((component) => !retrieved.includes(component));
+  const beaten = others.filter((component) => paths.every((path) => path.has(component)));
+  const incomparable = others.filter((component) => !beaten.includes(component));
   const undecided = incomparable.length > 0 || retrieved.length > 1;
   return { retrieved, beaten, incomparable, paths, undecided };
 }
@@ -134,7 +144,6 @@ function nameRule(found) {
   return found.entries.every((entry) => entry.seen) ? "DETERMINED" : "UNSEEN_IGNORED";
 }
 
-// The automaton of the page; queries are unpacked on demand.
 // Words in lower case and punctuation split off; an apostrophe inside a word and underscores belong to it.
 function splitSigns(text, words) {
   const signs = /[\p{P}\p{S}]/gu;
@@ -151,6 +160,7 @@ function around(line, at) {
   return [...line.slice(0, at)].slice(-1).join("") + [...line.slice(at)].slice(0, 2).join("");
 }
 
+// The automaton of the page; queries are unpacked on demand.
 class PageAutomaton {
   constructor(data) {
     this.data = data;
@@ -159,8 +169,9 @@ class PageAutomaton {
     this.unpacked = new Map();
     const ids = data.tokens && data.tokens.ids ? sumUp(data.tokens.ids) : null;
     this.texts = data.tokens ? data.tokens.texts : null;
-    this.places = ids && new Map(ids.map((id, place) => [id, place]));
-    this.ids = this.texts && new Map(this.texts.map((text, place) => [text, ids ? ids[place] : place]));
+    // without a list of ids, the page has the texts of all tokens, by id
+    this.indexOf = ids && new Map(ids.map((id, index) => [id, index]));
+    this.ids = this.texts && new Map(this.texts.map((text, index) => [text, ids ? ids[index] : index]));
   }
 
   get queries() {
@@ -176,14 +187,14 @@ class PageAutomaton {
 
   name(token) {
     if (!this.texts) return String(token);
-    const place = this.places ? this.places.get(token) : token;
-    return place === undefined ? `#${token}` : this.texts[place];
+    const index = this.indexOf ? this.indexOf.get(token) : token;
+    return index === undefined ? `#${token}` : this.texts[index];
   }
 
   // The ids of tokens given as text, and the unknown ones.
   lookup(words) {
-    const ids = [],
-      unknown = [];
+    const ids = [];
+    const unknown = [];
     for (const word of words) {
       const id = this.ids
         ? this.ids.get(word)
@@ -222,6 +233,7 @@ class PageAutomaton {
     return this.split("") !== null;
   }
 
+  // The prediction for a context of token ids; null if the query is not in this page.
   answer(context) {
     const query = context[context.length - 1];
     if (this.hidden.has(query)) return null;

@@ -3,6 +3,7 @@
 const MOST_SUGGESTED = 12;
 
 class ContextBox {
+  // pick(query, scroll) shows a query in the rest of the page.
   constructor(automaton, pick) {
     this.automaton = automaton;
     this.pick = pick;
@@ -57,9 +58,10 @@ class ContextBox {
     );
   }
 
+  // The context in the text; nothing if a token is unknown.
   read() {
-    const words = this.automaton.split(this.text.value),
-      { ids, unknown } = this.automaton.lookup(words);
+    const words = this.automaton.split(this.text.value);
+    const { ids, unknown } = this.automaton.lookup(words);
     this.ids = unknown.length ? [] : ids;
     this.show(unknown);
   }
@@ -74,8 +76,8 @@ class ContextBox {
   write(ids) {
     const names = ids.map((id) => this.automaton.name(id));
     const glue = { character: "", byte: "" }[this.automaton.data.tokenizer] ?? " ";
-    const text = names.join(glue),
-      words = this.automaton.split(text);
+    const text = names.join(glue);
+    const words = this.automaton.split(text);
     return words && words.length === names.length && words.every((word, place) => word === names[place])
       ? text
       : "";
@@ -86,12 +88,13 @@ class ContextBox {
     this.set(this.ids.length ? [...this.ids.slice(0, -1), id, this.ids.at(-1)] : [id]);
   }
 
+  // The token with the text in the search box, and tokens that begin with it.
   candidates() {
     const wanted = this.search.value;
     if (!wanted) return [];
     const { ids } = this.automaton.lookup([wanted]);
-    const found = new Set(ids),
-      folded = wanted.toLowerCase();
+    const found = new Set(ids);
+    const folded = wanted.toLowerCase();
     for (const [text, id] of this.automaton.ids || []) {
       if (found.size >= MOST_SUGGESTED) break;
       if (text.toLowerCase().startsWith(folded)) found.add(id);
@@ -115,6 +118,7 @@ class ContextBox {
     if (first !== undefined) this.set([...this.ids, first]);
   }
 
+  // Shows the unknown tokens, and the prediction for the context, if there is one.
   show(unknown) {
     this.problem.replaceChildren(
       ...(unknown.length
@@ -157,14 +161,15 @@ class ContextBox {
     );
   }
 
+  // The tokens of the context, shaded by the attention on each position.
   showStrip(found) {
     const weight = new Map(
       found ? found.entries.map((entry) => [entry.token, entry.probability / entry.times]) : [],
     );
     this.strip.replaceChildren(
       ...this.ids.map((id, place) => {
-        const attention = weight.get(id) || 0,
-          last = place === this.ids.length - 1;
+        const attention = weight.get(id) || 0;
+        const last = place === this.ids.length - 1;
         const chip = button(
           [token(this.automaton.name(id), 30), last ? make("small", null, " query") : null],
           () => this.set(this.ids.filter((_, other) => other !== place)),
@@ -180,8 +185,8 @@ class ContextBox {
   }
 
   describe(found) {
-    const { query, rule } = found,
-      graph = this.automaton.graph(query);
+    const { query, rule } = found;
+    const graph = this.automaton.graph(query);
     const shownIn = graph ? button("show its graph", () => this.pick(query, true), { class: "link" }) : null;
     const steps = [
       make("li", null, make("strong", null, "Query: "), token(this.automaton.name(query), 40), " ", shownIn),
@@ -211,8 +216,8 @@ class ContextBox {
 
   tellRetrieval(found, graph) {
     if (!graph || !found.retrieved.length) return ["there is no evidence under this query."];
-    const taken = found.entries.filter((entry) => entry.taken),
-      parts = found.retrieved.length;
+    const taken = found.entries.filter((entry) => entry.taken);
+    const parts = found.retrieved.length;
     return [
       ...taken.slice(0, 8).flatMap((entry) => [token(this.automaton.name(entry.token), 24), " "]),
       taken.length > 8 ? "… " : "",
@@ -232,8 +237,8 @@ class ContextBox {
     if (entry.taken) return "retrieved";
     const component = graph.componentOf[entry.row];
     if (found.incomparable.includes(component)) return "lower hard score; no path decides";
-    const path = found.paths[0],
-      rows = [];
+    const path = found.paths[0];
+    const rows = [];
     for (let row = path.get(component); row !== null; row = path.get(graph.above[row])) rows.push(row);
     const weakest = Math.min(...rows.map((row) => graph.support[row]));
     return `beaten ${rows.length > 1 ? `in ${rows.length} steps` : "directly"}, support ${count(weakest)}`;

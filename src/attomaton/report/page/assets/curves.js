@@ -66,8 +66,8 @@ function drawChart(title, measured, predicted, note = "; the numbers are in the 
 }
 
 function showTraining(automaton) {
-  const { training } = automaton.data,
-    place = find("training");
+  const { training } = automaton.data;
+  const place = find("training");
   if (!training) {
     place.append(
       make(

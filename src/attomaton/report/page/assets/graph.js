@@ -1,8 +1,8 @@
 // The priority graph of one query: its drawing, and the details of the chosen component.
 
-const MOST_LINES = 160,
-  MOST_LISTED = 12,
-  MOST_CHIPS = 30;
+const MOST_LINES = 160; // of the chosen component, and of the others
+const MOST_LISTED = 12; // components that the chosen one precedes, or that precede it
+const MOST_CHIPS = 30; // tokens of the chosen component
 
 class GraphView {
   constructor(automaton, addToken) {
@@ -19,11 +19,12 @@ class GraphView {
     }).observe(this.canvas);
   }
 
+  // Draws the graph of a query, with its largest tie chosen.
   show(query) {
     this.graph = this.automaton.graph(query);
     this.view = { layers: FIRST_LAYERS, limits: new Map(), kept: new Set() };
     this.selected = findLargest(this.graph);
-    this.strongest = this.graph.support.reduce((most, one) => Math.max(most, one), 1);
+    this.strongest = this.graph.support.reduce((most, support) => Math.max(most, support), 1);
     this.view.kept.add(this.selected);
     this.renderHead();
     this.render();
@@ -31,8 +32,8 @@ class GraphView {
   }
 
   renderHead() {
-    const { graph } = this,
-      ties = graph.members.filter((rows) => rows.length > 1).length;
+    const { graph } = this;
+    const ties = graph.members.filter((rows) => rows.length > 1).length;
     const search = make("input", {
       id: "node-search",
       type: "text",
@@ -62,6 +63,7 @@ class GraphView {
     );
   }
 
+  // Chooses the component of the token with this text.
   seek(text) {
     const { ids } = this.automaton.lookup([text]);
     const row = ids.length ? this.graph.rowOf.get(ids[0]) : undefined;
@@ -107,8 +109,8 @@ class GraphView {
   }
 
   drawBox(box) {
-    const { component, label } = box,
-      rows = this.graph.members[component];
+    const { component, label } = box;
+    const rows = this.graph.members[component];
     const spoken = rows.length > 1 ? `${label.title}: ${label.note}` : label.title;
     return draw(
       "g",
@@ -151,26 +153,28 @@ class GraphView {
     );
   }
 
+  // Shows more components of a layer; null means more layers.
   expand(layer) {
     if (layer === null) this.view.layers += MORE_LAYERS;
     else this.view.limits.set(layer, (this.view.limits.get(layer) || FIRST_COMPONENTS) + MORE_COMPONENTS);
     this.render();
   }
 
+  // Arrow keys choose the next or the previous box.
   press(event) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const place = this.nodes.findIndex((node) => Number(node.dataset.component) === this.selected);
-    const next = this.nodes[Math.max(0, Math.min(this.nodes.length - 1, place + step))];
+    const index = this.nodes.findIndex((node) => Number(node.dataset.component) === this.selected);
+    const next = this.nodes[Math.max(0, Math.min(this.nodes.length - 1, index + step))];
     this.select(Number(next.dataset.component));
     next.focus();
   }
 
   // The order's rows between shown components: those of the chosen one, otherwise the best supported.
   rowsShown() {
-    const { graph, boxes } = this,
-      inside = (row) => boxes.has(graph.above[row]) && boxes.has(graph.below[row]);
+    const { graph, boxes } = this;
+    const inside = (row) => boxes.has(graph.above[row]) && boxes.has(graph.below[row]);
     const own = [...graph.downward[this.selected], ...graph.upward[this.selected]].filter(inside);
     const rest = [];
     for (const component of boxes.keys())
@@ -179,9 +183,10 @@ class GraphView {
     return { own: own.slice(0, MOST_LINES), rest: rest.slice(0, MOST_LINES) };
   }
 
+  // Redraws the lines, and marks the chosen component and those beside it in the order.
   mark() {
-    const { own, rest } = this.rowsShown(),
-      near = new Set([this.selected]);
+    const { own, rest } = this.rowsShown();
+    const near = new Set([this.selected]);
     for (const row of own) {
       near.add(this.graph.above[row]);
       near.add(this.graph.below[row]);
@@ -192,8 +197,8 @@ class GraphView {
     );
     const drawn = this.boxes.has(this.selected);
     this.nodes.forEach((node, place) => {
-      const component = Number(node.dataset.component),
-        chosen = component === this.selected;
+      const component = Number(node.dataset.component);
+      const chosen = component === this.selected;
       node.classList.toggle("chosen", chosen);
       node.classList.toggle("near", near.has(component) && !chosen);
       node.setAttribute("aria-pressed", String(chosen));
@@ -201,14 +206,15 @@ class GraphView {
     });
   }
 
+  // A row of the order as a curve from the component above to the one below, vertical at both ends.
   drawLine(row, kind) {
-    const from = this.boxes.get(this.graph.above[row]),
-      to = this.boxes.get(this.graph.below[row]);
-    const x1 = from.x + from.width / 2,
-      y1 = from.y + from.height,
-      x2 = to.x + to.width / 2,
-      y2 = to.y,
-      bend = Math.max(18, (y2 - y1) / 2);
+    const from = this.boxes.get(this.graph.above[row]);
+    const to = this.boxes.get(this.graph.below[row]);
+    const x1 = from.x + from.width / 2;
+    const y1 = from.y + from.height;
+    const x2 = to.x + to.width / 2;
+    const y2 = to.y;
+    const bend = Math.max(18, (y2 - y1) / 2);
     const support = this.graph.support[row];
     return draw(
       "path",
@@ -221,12 +227,13 @@ class GraphView {
     );
   }
 
+  // The tokens of the chosen component, with odds if they tie, and its neighbours in the order.
   renderDetail() {
-    const { graph, selected } = this,
-      rows = [...graph.members[selected]].sort((one, other) => graph.soft[other] - graph.soft[one]);
+    const { graph, selected } = this;
+    const rows = [...graph.members[selected]].sort((one, other) => graph.soft[other] - graph.soft[one]);
     const odds = rows.map((row) => Math.exp(graph.soft[row] - graph.soft[rows[0]]));
     const chips = rows.slice(0, MOST_CHIPS).map((row, place) => this.chip(row, rows.length > 1 ? odds[place] : null));
-    const left = rows.length - chips.length;
+    const nHidden = rows.length - chips.length;
     replace(
       this.detail,
       make(
@@ -246,7 +253,7 @@ class GraphView {
         "div",
         { class: "chips" },
         chips,
-        left > 0 ? make("span", { class: "quiet" }, `and ${count(left)} more`) : null,
+        nHidden > 0 ? make("span", { class: "quiet" }, `and ${count(nHidden)} more`) : null,
       ),
       this.relations("It precedes", graph.downward[selected], graph.below),
       this.relations("It is preceded by", graph.upward[selected], graph.above),
@@ -262,10 +269,11 @@ class GraphView {
     );
   }
 
+  // A list of the components at one end of these rows of the order, the best supported first.
   relations(title, rows, ends) {
     if (!rows.length) return null;
-    const { graph } = this,
-      best = [...rows].sort((one, other) => graph.support[other] - graph.support[one]);
+    const { graph } = this;
+    const best = [...rows].sort((one, other) => graph.support[other] - graph.support[one]);
     const line = (row) =>
       make(
         "li",

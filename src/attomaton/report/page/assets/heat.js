@@ -1,7 +1,7 @@
 // Scores of tokens (rows) under queries (columns): blue wins, orange loses, blank means no evidence.
 
-const HEAT_COLUMNS = 10,
-  HEAT_ROWS = 14;
+const HEAT_COLUMNS = 10;
+const HEAT_ROWS = 14;
 
 class HeatMap {
   constructor(automaton, pick) {
@@ -45,8 +45,8 @@ class HeatMap {
 
   // Tokens of the chosen query that occur in most columns, ties and high scores first.
   rows(graphs) {
-    const own = graphs[0],
-      score = (row) => (own.members[own.componentOf[row]].length > 1 ? 10 : 0) + Math.abs(own.hard[row]);
+    const own = graphs[0];
+    const score = (row) => (own.members[own.componentOf[row]].length > 1 ? 10 : 0) + Math.abs(own.hard[row]);
     const known = own.tokens.map((id, row) => ({
       id,
       row,
@@ -63,8 +63,8 @@ class HeatMap {
     this.buttons.forEach((one, place) =>
       one.setAttribute("aria-pressed", String((place === 0) === (this.kind === "hard"))),
     );
-    const graphs = this.columns(),
-      ids = this.rows(graphs);
+    const graphs = this.columns();
+    const ids = this.rows(graphs);
     const value = (graph, id) => (graph.rowOf.has(id) ? graph[this.kind][graph.rowOf.get(id)] : null);
     const largest = Math.max(
       1e-12,

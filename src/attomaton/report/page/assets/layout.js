@@ -1,16 +1,22 @@
 // Positions of the components of a graph: layers by height, highest on top, wrapped at the width.
 
-const FIRST_LAYERS = 8,
-  FIRST_COMPONENTS = 10,
-  MORE_LAYERS = 12,
-  MORE_COMPONENTS = 100;
-const GAP = 14,
-  LINE = 50,
-  MARGIN = 10,
-  TITLE = 26,
-  BETWEEN = 34,
-  HIGH = 38,
-  SIGN = 7.6;
+// layOut(graph, view, width, name) gives the boxes of components, the titles of layers, and the pills, which
+// show more of a layer or more layers. view has the number of shown layers, the shown components of a layer
+// (limits), and the components that are always shown (kept).
+
+const FIRST_LAYERS = 8; // shown at first
+const FIRST_COMPONENTS = 10; // of a layer
+const MORE_LAYERS = 12; // shown by a click
+const MORE_COMPONENTS = 100;
+
+// In pixels.
+const GAP = 14; // between boxes
+const LINE = 50; // from one line of boxes to the next
+const MARGIN = 10;
+const TITLE = 26; // height of the title of a layer
+const BETWEEN = 34; // below a layer
+const HIGH = 38; // height of a box
+const SIGN = 7.6; // width of a character
 
 // The components of each layer, highest first; in a layer, larger ones and those with more support first.
 function findLayers(graph) {
@@ -38,6 +44,7 @@ function findLargest(graph) {
   return firsts.reduce((best, one) => (graph.members[one].length > graph.members[best].length ? one : best));
 }
 
+// The text of a box: the token, or the two most probable tokens of a tie and the number of its tokens.
 function labelOf(graph, component, name) {
   const rows = graph.members[component];
   if (rows.length === 1) return { title: cut(visible(name(graph.tokens[rows[0]])), 16), note: "" };
@@ -71,8 +78,8 @@ function layersShown(graph, layers, view) {
 
 // Items of one layer side by side, wrapped at the width, each line centred.
 function fillLines(items, top, width) {
-  const most = width - 2 * MARGIN,
-    lines = [[]];
+  const most = width - 2 * MARGIN;
+  const lines = [[]];
   let used = 0;
   for (const item of items) {
     item.width = Math.min(item.width, most);
@@ -94,20 +101,21 @@ function fillLines(items, top, width) {
   return top + LINE * lines.length;
 }
 
+// All positions for a drawing of this width; name(id) is the text of a token.
 function layOut(graph, view, width, name) {
-  const layers = findLayers(graph),
-    boxes = [],
-    titles = [],
-    pills = [];
+  const layers = findLayers(graph);
+  const boxes = [];
+  const titles = [];
+  const pills = [];
   let top = MARGIN;
   for (const number of layersShown(graph, layers, view)) {
-    const layer = layers[number],
-      shown = shownOf(layer, number, view);
+    const layer = layers[number];
+    const shown = shownOf(layer, number, view);
     titles.push({
       y: top + 12,
       text: `layer ${number + 1} of ${layers.length} · ${plural(layer.length, "component")}`,
     });
-    const mine = shown.map((component) => {
+    const layerBoxes = shown.map((component) => {
       const label = labelOf(graph, component, name);
       return { component, label, height: HIGH, width: widthOf(label) };
     });
@@ -116,13 +124,13 @@ function layOut(graph, view, width, name) {
       shown.length < layer.length
         ? [{ text, layer: number, height: HIGH, width: 20 + SIGN * text.length }]
         : [];
-    top = fillLines([...mine, ...more], top + TITLE, width) + BETWEEN;
-    boxes.push(...mine);
+    top = fillLines([...layerBoxes, ...more], top + TITLE, width) + BETWEEN;
+    boxes.push(...layerBoxes);
     pills.push(...more);
   }
-  const left = layers.length - Math.min(view.layers, layers.length);
-  if (left > 0) {
-    const text = `+ ${plural(left, "layer")} below`;
+  const nHidden = layers.length - Math.min(view.layers, layers.length);
+  if (nHidden > 0) {
+    const text = `+ ${plural(nHidden, "layer")} below`;
     const below = { text, layer: null, height: HIGH, width: 20 + SIGN * text.length };
     top = fillLines([below], top, width) + BETWEEN;
     pills.push(below);

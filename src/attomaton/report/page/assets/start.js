@@ -25,8 +25,8 @@ function firstQuery() {
 
 // A context to begin with: tokens of the largest tie, something it precedes, and the query; words first.
 function firstContext(query) {
-  const graph = automaton.graph(query),
-    top = findLargest(graph);
+  const graph = automaton.graph(query);
+  const top = findLargest(graph);
   const best = (rows) => [...rows].sort((one, other) => graph.support[other] - graph.support[one]);
   const wordsFirst = (ids) => [...ids.filter(isWord), ...ids.filter((id) => !isWord(id))];
   const others = (ids, most) => wordsFirst(ids.filter((id) => id !== query)).slice(0, most);
