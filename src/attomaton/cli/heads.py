@@ -95,12 +95,14 @@ def heads(
     """
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
+    # imported after that, and only when the command runs, so that `attomaton --help` needs no torch
     from attomaton.base.artifacts import check_target, is_parquet
 
     with needing("heads", "heads"):
         from attomaton.heads.audit.planning import AuditSettings
         from attomaton.heads.texts import read_for
 
+    # options that are wrong, or exclude each other, are refused before a model is opened
     settings = AuditSettings(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
     head_shown = None if show is None else parse_heads("--show", show)[0]
     chosen_layers = None if layers is None else parse_layers(layers)

@@ -69,7 +69,8 @@ class LiveModel:
     @classmethod
     def of(cls, model: Any) -> "LiveModel":
         """A model, after a run on a few tokens to find its layers and heads."""
-        name, config = type(model).__name__, model.config
+        name = type(model).__name__
+        config = model.config
         if getattr(config, "is_encoder_decoder", False):
             raise UnreadableModel(f"{name} has an encoder and a decoder; give a causal model (decoder only)")
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
@@ -229,8 +230,8 @@ class LiveModel:
 
     @cached_property
     def _layouts(self) -> list[list[HeadUnits]]:
-        # The units that the heads of each layer read; empty for a layer whose weights cannot be reached.
-        # contexts of all tokens in turn: 0, 1, 2, …
+        # The units that the heads of each layer read; empty for a layer whose weights cannot be reached. They
+        # are found on contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
         ids = (

@@ -154,7 +154,8 @@ class FeedForward:
 
     def apply(self, inputs: Tensor) -> Tensor:
         """The output for inputs along the last axis."""
-        act, inner = ACTIVATIONS[self.activation], self.into.apply(inputs)
+        act = ACTIVATIONS[self.activation]
+        inner = self.into.apply(inputs)
         return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(inputs)) * inner)
 
 

@@ -208,9 +208,8 @@ class Transformer:
         scores = (queries @ keys.transpose(2, 3)).mul_(attention.scale)
         key_positions = torch.arange(read.shape[1])
         query_positions = key_positions[None] if positions is None else positions
-        lag = (
-            query_positions[..., None] - key_positions
-        )  # (n or 1, n_queries, length), below 0 for later keys
+        # (n or 1, n_queries, length), below 0 for keys after the query
+        lag = query_positions[..., None] - key_positions
         if attention.lag_biases is not None:
             scores = scores + attention.lag_biases[:, lag.clamp(min=0)].movedim(0, 1)
         masked = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
@@ -249,7 +248,7 @@ class Transformer:
         all_queries, _ = self._project(layer, query_ids)
         _, all_keys = self._project(layer, key_ids)
         lags = torch.full((len(query_ids),), lag)
-        query = self._rotate_queries(attention, all_queries, lags)[:, number]
+        query = self._rotate_queries(attention, all_queries[:, number : number + 1], lags)[:, 0]
         key = all_keys[:, self._group_of(number)]
         scores = key @ query.T * attention.scale
         if attention.lag_biases is not None:

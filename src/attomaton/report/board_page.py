@@ -58,7 +58,8 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     'board.html'
     """
     target = check_target(given_path(out, "out"), is_ours=is_page)
-    boards, style = board.by_board(), asset(COMMON, "style.css") + BOARD_STYLE
+    boards = board.by_board()
+    style = asset(COMMON, "style.css") + BOARD_STYLE
     sections = [
         _section(board, rows, f"Board {number}" if len(boards) > 1 else "Board")
         for number, rows in enumerate(boards, 1)
@@ -114,12 +115,13 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
 
 
 def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
+    # the table of some items of the board, with a drawing of each interval; all drawings have one scale
     numbers = [value for row in rows for value in (row["rating"], row["low"], row["high"], board.centre)]
     finite = [value for value in numbers if value is not None and isfinite(value)]
     lowest = min(finite)
     span = max(finite) - lowest or 1.0
 
-    def abscissa(value: float) -> float:
+    def abscissa(value: float) -> float:  # in pixels
         return round(SIDE_ROOM + (value - lowest) / span * (DRAWING_WIDTH - 2 * SIDE_ROOM), 1)
 
     interval = f"{100 * board.level:g} % interval"
@@ -141,13 +143,15 @@ def _write_table(
 
 def _draw_interval(row: dict[str, Any], abscissa: Callable[[float], float], centre: float) -> str:
     # The interval of an item; for an infinite rating, its bound and a triangle that points to the rating.
-    middle, rating = DRAWING_HEIGHT / 2, row["rating"]
+    middle = DRAWING_HEIGHT / 2
+    rating = row["rating"]
     zero = abscissa(centre)
     shapes = f'<line class="centre" x1="{zero}" x2="{zero}" y1="0" y2="{DRAWING_HEIGHT}"/>'
     if not isfinite(rating):
         bound = row["low"] if rating > 0 else row["high"]
         if isfinite(bound):
-            x, end, tip = abscissa(bound), (DRAWING_WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
+            x = abscissa(bound)
+            end, tip = (DRAWING_WIDTH, 6) if rating > 0 else (0.0, -6)  # the side to which the rating is
             shapes += f'<line class="bound" x1="{x}" x2="{end}" y1="{middle}" y2="{middle}"/>'
             shapes += f'<path d="M{x} {middle - 5}v10l{tip} -5z"/>'
     elif row["low"] is None:

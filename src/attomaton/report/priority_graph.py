@@ -26,11 +26,8 @@ BOX_GAP, BOX_MARGIN, LEAST_TEXT = 0.07, 0.13, 0.08
 
 CAPTION_LINE, CAPTION_GAP = 0.115, 0.15  # in inches: height of a line of the caption, and space around it
 TOP_MARGIN = 0.02  # in inches, for the line of the first boxes
-TOKEN_LENGTH, TIED_TOKEN_LENGTH, SHOWN_TIES = (
-    14,
-    10,
-    3,
-)  # characters of a token; tokens of a tie that are named
+TOKEN_LENGTH, TIED_TOKEN_LENGTH = 14, 10  # characters of a token alone, and in a tie
+SHOWN_TIES = 3  # tokens of a tie that are named
 
 
 class Label(NamedTuple):

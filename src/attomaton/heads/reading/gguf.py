@@ -249,9 +249,8 @@ def _make_config(file: GGUFFile) -> dict[str, Any]:
     config["vocab_size"] = table.shape[0] if table is not None and table.shape else None
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
     config["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
-    if (
-        architecture == "phi3" and config["sliding_window"] == 0
-    ):  # as llama.cpp's converter writes null, for Phi-4
+    # llama.cpp's converter writes null as 0, for Phi-4
+    if architecture == "phi3" and config["sliding_window"] == 0:
         config["sliding_window"] = None
     scaling = file.get("rope.scaling.type")
     if scaling not in (None, "none"):

@@ -43,7 +43,8 @@ class HeaderReader:
     """Reads a header value by value; ``position`` is the next byte, and never past the end of the file."""
 
     def __init__(self, content: Any) -> None:
-        self.content, self.position = content, 0
+        self.content = content
+        self.position = 0
 
     def read(self, size: int) -> bytes:
         """The next ``size`` bytes."""

@@ -107,7 +107,8 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
             raise UnreadableModel(f"the merge {brief(' '.join(pair))!r} does not make one token of two")
     with running("its merges and tokens do not fit together"):
         model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
-    tokenizer, pre_tokenizers = library.Tokenizer(model), library.pre_tokenizers
+    tokenizer = library.Tokenizer(model)
+    pre_tokenizers = library.pre_tokenizers
     splitters = list[Any]()
     if split == GPT_2_DIGITS:
         splitters.append(pre_tokenizers.Digits(individual_digits=True))
@@ -143,7 +144,8 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
         model = library.models.BPE(
             vocab=ids, merges=merges, unk_token=unknown_token, fuse_unk=True, byte_fallback=True
         )
-    tokenizer, normalizers, decoders = library.Tokenizer(model), library.normalizers, library.decoders
+    tokenizer = library.Tokenizer(model)
+    normalizers, decoders = library.normalizers, library.decoders
     normalisation = [normalizers.Replace(" ", "▁")]
     decoding = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     if file.fields.get("tokenizer.ggml.add_space_prefix", True):

@@ -61,9 +61,11 @@ class ConfigObject:
 
     def __init__(self, entries: Mapping[str, Any], path: str = "") -> None:
         self.entries, self.path = entries, path
-        self._read, self._inner = set[str](), list[ConfigObject]()
+        self._read = set[str]()
+        self._inner = list[ConfigObject]()
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The value of a key, which is now read; a missing key has the default."""
         self._read.add(name)
         return self.entries.get(name, default)
 
@@ -101,6 +103,7 @@ class ConfigObject:
         return value
 
     def inner(self, name: str) -> "ConfigObject":
+        """The object that is the value of a key, empty if the key is missing or null."""
         entries = self.get(name)
         if not isinstance(entries, dict | None):
             raise UnreadableModel(f"{self.path}{name} is {brief(repr(entries))}; it must be an object")

@@ -96,9 +96,8 @@ class PageGraph:
         support = np.zeros(len(self.members), np.int64)
         np.add.at(support, self.above, self.support)
         np.add.at(support, self.below, self.support)
-        order = np.lexsort(
-            (-support, -np.bincount(self.component), -self.heights)
-        )  # the last key comes first
+        # lexsort sorts by its last key first
+        order = np.lexsort((-support, -np.bincount(self.component), -self.heights))
         borders = np.flatnonzero(np.diff(self.heights[order])) + 1
         return [layer.tolist() for layer in np.split(order, borders)]
 
