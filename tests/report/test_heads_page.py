@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.base.errors import UnreadableSource
+from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
@@ -146,3 +146,10 @@ def test_foreign_files_are_named_errors(content, tmp_path):
         read_heads(tmp_path / "foreign.parquet")
     with pytest.raises(UnreadableSource, match="cannot be read"):
         read_heads(tmp_path)
+
+
+def test_a_value_that_json_lacks_is_refused_by_its_place(tmp_path):
+    at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(tmp_path / "run")
+    table = mark(made(n=1), About("\ud800", ("position",), 3, 9, 0))
+    with pytest.raises(CorruptRun, match=r"^the heads of .*made\.parquet cannot be shown on a page"):
+        write_report(tmp_path / "run", tmp_path / "page.html", heads=written(table, tmp_path))

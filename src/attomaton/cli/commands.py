@@ -1,7 +1,7 @@
-"""Load each command on demand, and lay out its help: ``app`` is the command line of attomaton.
+"""Load each command on demand, and lay out its help.
 
-Typer asks the group :class:`Commands` for a command; :class:`OnDemand` then imports the file of this command
-alone, with :func:`load_command`. So ``attomaton --help`` and each command start fast.
+``app`` is the command line of attomaton. Typer asks the group :class:`Commands` for a command;
+:class:`OnDemand` then imports the file of this command alone, with :func:`load_command`.
 """
 
 from collections import UserDict

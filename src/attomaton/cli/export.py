@@ -1,4 +1,4 @@
-"""``attomaton export``: write a run as files for other programs, GraphML or CSV."""
+"""``attomaton export``: write a run as files for other programs."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -234,8 +234,8 @@ def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
 
 def check_head(head: Head | str, shape: ModelShape) -> Head:
     """The head, if a model of this shape has it; a text is the name of a head."""
-    given = Head.of(head) if isinstance(head, str) else cast("Any", head)
-    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
+    source = Head.of(head) if isinstance(head, str) else cast("Any", head)
+    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(number, int | np.integer) for number in pair):
         raise MismatchedParts(f"{show(head)} is not a head; give Head(layer, number)")
     layer, number = pair

@@ -1,4 +1,4 @@
-"""Models trained with attomaton, whose heads can be recorded.
+"""Models trained with attomaton, whose heads can be recorded: the theory's layer, and deep attention.
 
 ``watch_trace`` opens a trace, ``open_checkpoint`` a file that ``attomaton train`` wrote. Both call
 ``watch_weights``, which makes a ``TheoryLayer`` from attention as in the theory, and a ``Transformer`` from

@@ -1,4 +1,4 @@
-"""The board of ratings as one HTML page (:func:`write_board`), and as a figure (:func:`draw_board`)."""
+"""The board of ratings as one HTML page, and as a figure for papers."""
 
 from collections.abc import Callable, Sequence
 from html import escape

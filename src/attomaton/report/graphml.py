@@ -1,7 +1,7 @@
-"""Write the priority graphs of a run as one GraphML file for networkx and Gephi: :func:`write_graphml`."""
+"""Write the priority graphs of a run as one GraphML file for networkx and Gephi."""
 
-# A graph gives its nodes and its edges in batches of columns of text, and `_write_rows` joins the columns to
-# lines of XML with Arrow.
+# `write_graphml` writes a graph, which gives its nodes and its edges in batches of columns of text, and
+# `_write_rows` joins the columns to lines of XML with Arrow.
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Draw the figures of a run for papers, with :func:`write_figures`."""
+"""Draw the figures of a run for papers: its priority graph, its hard scores, and its training."""
 
-# They are its priority graph, a map of its hard scores (`draw_heat`), and its training (`draw_approach`).
+# `write_figures` draws the priority graph, then a map of hard scores (`draw_heat`), then the curves of the
+# training, to which `draw_approach` adds how W approaches its limit.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -26,7 +26,7 @@ BOX_GAP, BOX_MARGIN, LEAST_TEXT = 0.07, 0.13, 0.08
 
 CAPTION_LINE, CAPTION_GAP = 0.115, 0.15  # in inches: height of a line of the caption, and space around it
 TOP_MARGIN = 0.02  # in inches, for the line of the first boxes
-TOKEN_LENGTH, TIED_TOKEN_LENGTH = 14, 10  # characters of a token alone, and in a tie
+LONE_CHARACTERS, TIED_CHARACTERS = 14, 10  # characters of a token alone, and in a tie
 SHOWN_TIES = 3  # tokens of a tie that are named
 
 
@@ -95,9 +95,9 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
     # The label of a component: its token, or, for a tie, its most probable tokens and their number.
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
-        return Label(drawable(name(int(graph.tokens[rows[0]])), TOKEN_LENGTH), "token", component)
+        return Label(drawable(name(int(graph.tokens[rows[0]])), LONE_CHARACTERS), "token", component)
     shown = rows[:SHOWN_TIES]
-    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_TOKEN_LENGTH) for row in shown)
+    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_CHARACTERS) for row in shown)
     ellipsis = f" … ({len(rows):,} tie)" if len(rows) > SHOWN_TIES else ""
     return Label(best + ellipsis, "tie", component)
 

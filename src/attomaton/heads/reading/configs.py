@@ -1,7 +1,7 @@
-"""``config.json`` of the supported models, read into checked settings by :func:`parse_settings`."""
+"""``config.json``: the supported models, and their settings, each checked."""
 
-# `_read_sizes` reads what all families have. `_parse_gpt2`, `_parse_llama` and so on add the rest, with
-# `_read_windows` for sliding windows and `_read_rotary` for RoPE.
+# `parse_settings` calls `_read_sizes` for the keys that all families have, and `_parse_gpt2`, `_parse_llama`
+# and so on for the others. `_read_windows` reads sliding windows, and `_read_rotary` reads RoPE.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

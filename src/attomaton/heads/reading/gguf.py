@@ -95,7 +95,7 @@ OWN_NAMES = {"gemma3": {"ffn_norm": "pre_feedforward_layernorm"}, "phi3": {"ffn_
 GEMMA_27B_LAYERS = 62  # the number of layers of Gemma 3 27B, and of no smaller Gemma 3
 
 
-class Blocks(NamedTuple):
+class BlockFormat(NamedTuple):
     """How numbers are stored: their type in the gguf package, and the numbers and bytes in a block."""
 
     kind: Any
@@ -133,7 +133,7 @@ class GGUFFile:
         value = self.fields.get(key)
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
-    def blocks_of(self, name: str) -> Blocks:
+    def blocks_of(self, name: str) -> BlockFormat:
         """How the numbers of this tensor are stored."""
         with needing("a GGUF file"):
             import gguf
@@ -141,7 +141,7 @@ class GGUFFile:
         stored = self.tensors[name]
         try:
             kind = library.GGMLQuantizationType(stored.kind)
-            return Blocks(kind, *library.GGML_QUANT_SIZES[kind])
+            return BlockFormat(kind, *library.GGML_QUANT_SIZES[kind])
         except (KeyError, ValueError) as error:
             raise UnreadableModel(
                 f"tensor {brief(name)!r} has the type {stored.kind}, which the installed gguf package does "

@@ -25,7 +25,7 @@ NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"
 
 TEXT, ARRAY = 8, 9  # types of the other values
 TEXT_LENGTH_BYTES = 8  # of the length before each text, so the least that a text takes
-MOST_AXES = 4  # of a tensor, in GGUF
+MOST_TENSOR_AXES = 4  # of a tensor, in GGUF
 
 MOST_HEADER_ENTRIES = 1 << 20  # limit of keys, and of tensors, in a file
 
@@ -102,7 +102,7 @@ class HeaderReader:
     def tensor(self) -> StoredTensor:
         """What the header says of a tensor after its name."""
         n_axes = self.number("I")
-        if not 1 <= n_axes <= MOST_AXES:
+        if not 1 <= n_axes <= MOST_TENSOR_AXES:
             raise UnreadableModel(f"a tensor has {n_axes} axes; they have one to four")
         sizes = [self.number("Q") for _ in range(n_axes)]
         shape = tuple(cast("list[int]", sizes[::-1]))  # stored with the last axis first

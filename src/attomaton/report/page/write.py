@@ -1,4 +1,4 @@
-"""Write the page of a run as one HTML file, with styles, scripts and data inside: :func:`write_report`."""
+"""Write the page of a run as one HTML file, with styles, scripts and data inside."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -82,8 +82,8 @@ def write_report(
         "verdicts": read_verdict_records(folder),
         "heads": audit,
     }
-    for part, value in about.items():
-        _check_shown(value, part, folder if part != "heads" else heads)
+    for section, value in about.items():
+        _check_shown(value, section, folder if section != "heads" else heads)
     room = PAGE_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
     record = gather_page(automaton, packer, chosen, about)
@@ -94,12 +94,12 @@ def write_report(
     return Written(target, written["bytes"], len(chosen.indices), n_queries, chosen.samples_share, n_heads)
 
 
-def _check_shown(value: Any, part: str, source: Any) -> None:
+def _check_shown(value: Any, section: str, source: Any) -> None:
     # Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode.
     try:
         to_json(value).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the {part} of {source} cannot be shown on a page: it has a number that is not finite, or a "
+            f"the {section} of {source} cannot be shown on a page: it has a number that is not finite, or a "
             f"text that is not Unicode ({error}); run again the command that wrote {source}"
         ) from error
