@@ -7,7 +7,7 @@ gradient of a head's attention by this noise shows which units give the head its
 
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -77,24 +77,29 @@ class SwappedWeights(TorchFunctionMode):
         return func(*(self.swaps.get(id(argument), argument) for argument in args), **(kwargs or {}))
 
 
-class NoisyProjections(TorchFunctionMode):
-    """Linear maps of a module return noise instead, so that gradients show which heads read it.
+class AppliedMap(NamedTuple):
+    """The weight of a linear map that was applied, whether it is transposed, and the noise it returned."""
 
-    ``outputs`` are, for each map that was applied, its weight, whether it is transposed, and the noise.
-    """
+    weight: Tensor
+    transposed: bool
+    noise: Tensor
+
+
+class NoisyProjections(TorchFunctionMode):
+    """Linear maps of a module return noise instead, so that gradients show which heads read it."""
 
     def __init__(self, call: ModuleCall) -> None:
         super().__init__()
+        # The id of a weight, or of its transpose → the weight, the tensor with the id, and whether it is
+        # transposed. The tensor is kept, since another one could get its id.
         self.weights: dict[int, tuple[Tensor, Tensor, bool]] = {
             id(weight): (weight, weight, False)
             for weight in call.module.parameters()
             if weight.ndim == 2 and weight.is_floating_point() and not weight.is_meta
         }
-        """The id of a weight or of its transpose → the weight, what has the id, and if it is transposed."""
-        # the tensor with the id is kept, so that no other tensor gets its id
         self.shape = call.inputs.shape[:2]
         self.draw = make_generator(0)
-        self.outputs = list[tuple[Tensor, bool, Tensor]]()
+        self.outputs = list[AppliedMap]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -112,7 +117,7 @@ class NoisyProjections(TorchFunctionMode):
         if func not in LINEAR or result.numel() != self.shape.numel() * result.shape[-1]:
             return result
         noise = torch.randn(result.shape, generator=self.draw).to(result).requires_grad_()
-        self.outputs.append((weight, LINEAR[func] != is_transposed, noise))
+        self.outputs.append(AppliedMap(weight, LINEAR[func] != is_transposed, noise))
         return noise
 
 
@@ -142,17 +147,17 @@ def find_units(call: ModuleCall) -> list[HeadUnits]:
         # reads no noise, and elsewhere almost surely not
         pattern = call.attend(call.inputs.detach(), projections).rows()[:, :, -1]
         scores = (pattern * torch.randn(pattern.shape, generator=draw).to(pattern)).sum((0, 2)).unbind()
-    noises = [noise for _, _, noise in projections.outputs]
+    noises = [applied.noise for applied in projections.outputs]
     if not noises or not pattern.requires_grad:
         return []
     slopes = [_torch.autograd.grad(score, noises, retain_graph=True, allow_unused=True) for score in scores]
     groups = list[HeadUnits]()
-    for (weight, transposed, noise), *by_head in zip(projections.outputs, *slopes, strict=True):
-        size = (*projections.shape, noise.shape[-1])
+    for applied, *by_head in zip(projections.outputs, *slopes, strict=True):
+        size = (*projections.shape, applied.noise.shape[-1])
         squares = [
             np.zeros(size) if slope is None else slope.reshape(size).cpu().double() ** 2 for slope in by_head
         ]
-        groups += _group_units(weight, transposed, np.array(squares))
+        groups += _group_units(applied.weight, applied.transposed, np.array(squares))
     heads_alone = {group.heads for group in groups if len(group.heads) == 1}
     if len(heads_alone) < len(scores) or not any(group.keys for group in groups):
         return []

@@ -103,6 +103,7 @@ class Settings:
     embedding_scale: float = 1.0
 
     def window_of(self, layer: int) -> int | None:
+        """The sliding window of a layer, None for no window."""
         return self.windows[layer] if self.windows else None
 
 
@@ -268,8 +269,8 @@ def _parse_gemma(values: ConfigObject) -> Settings:
 
 def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
     # Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer.
-    # Without it, `attention_types` has groups [kinds, count], whose kinds are repeated: [["global", "local"],
-    # 2] means global, local, global, local.
+    # Without it, `attention_types` has groups [kinds, count], whose kinds are repeated:
+    # [["global", "local"], 2] means global, local, global, local.
     groups = values.get("attention_types")
     groups = [[["global", "local"], 12]] if groups is None else groups
     kinds = list[Any]()

@@ -87,6 +87,7 @@ def _from_hub(
 
 
 def _resolve(hub: Any, repository: str, revision: str) -> str:
+    # the commit of a branch, a tag or a short commit
     commit = hub.HfApi().model_info(repository, revision=revision).sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UnreadableModel(
@@ -103,7 +104,8 @@ def _fetch_tokenizer(hub: Any, repository: str, commit: str) -> Path | None:
 
 
 def _fetch(hub: Any, repository: str, commit: str) -> Path:
-    # Download the required files; the configuration is checked before the weights are downloaded.
+    # Download the required files, and return their folder. The configuration is checked before the weights
+    # are downloaded, and the error of a missing file is that of the download.
 
     def fetch(name: str) -> Path:
         return Path(hub.hf_hub_download(repository, name, revision=commit))

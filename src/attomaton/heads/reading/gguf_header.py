@@ -8,7 +8,7 @@
 #     padding, then the numbers of the tensors
 #
 # A text is its length in bytes (u64) and UTF-8; an array is its type u32, its length u64 and its values.
-# :func:`attomaton.heads.reading.gguf.open_gguf` reads these parts in this order with a ``HeaderReader``.
+# `open_gguf` in `gguf.py` reads these parts in this order with a `HeaderReader`.
 
 import struct
 from collections.abc import Callable
@@ -25,7 +25,7 @@ NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"
 
 TEXT, ARRAY = 8, 9  # types of the other values
 TEXT_LENGTH_BYTES = 8  # of the length before each text, so the least that a text takes
-MOST_TENSOR_AXES = 4  # of a tensor, in GGUF
+MOST_TENSOR_AXES = 4  # the limit of GGUF
 
 MOST_HEADER_ENTRIES = 1 << 20  # limit of keys, and of tensors, in a file
 
