@@ -101,6 +101,7 @@ def _join_heads(maps: Any) -> Linear:
 
 
 def _finite_array(array: ArrayLike, name: str, ndim: int) -> Any:
+    # the array in float64, copied, if its numbers are finite and it has this number of axes
     try:
         numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:

@@ -88,15 +88,18 @@ class ConfigObject:
         return value
 
     def real(self, name: str, *, default: float | None = None, most: float = 1e12) -> float:
+        # a number above 0; without a default, a missing key is refused
         return check_real(self.get(name, default), f"{self.path}{name}", most)
 
     def flag(self, name: str, *, default: bool) -> bool:
+        # true or false, not null
         value = self.get(name, default)
         if not isinstance(value, bool):
             raise UnreadableModel(f"{name} is {brief(repr(value))}; it must be true or false")
         return value
 
     def activation(self, name: str, *, default: str) -> str:
+        # the name of a supported activation
         value = self.get(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
             raise UnreadableModel(f"{name} is {brief(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
@@ -124,6 +127,7 @@ class ConfigObject:
 
 
 def check_real(value: Any, name: str, most: float) -> float:
+    # the value as float, if it is a number above 0 and at most `most`; true and false are no numbers
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise UnreadableModel(f"{name} is {brief(repr(value))}; it must be above 0 and at most {most:g}")
     return math.fsum([value])
