@@ -94,8 +94,8 @@ def begin(
 
 
 def _choose_queries(beginning: "Beginning", queries: list[str] | int | None) -> list[Any] | None:
-    # the queries to print: all (None), the most frequent, or those that are named, as ids without a
-    # vocabulary
+    # the queries to print: the first ones (None), the most frequent, or those that are named, by their ids if
+    # there is no vocabulary
     if queries is None:
         return None
     if isinstance(queries, int):
