@@ -105,17 +105,16 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
     if _is_listed(source):
         return MemoryReader(source, reading)
-    cure = "; convert it with list(…)" if issubclass(kind, Iterable) else ""
+    cure = "give a path, a URL, a sequence of documents or a dataset"
     if issubclass(kind, BYTE_TYPES):
-        cure = "; decode the bytes, and give a list with the text"
+        cure = "decode the bytes, and give a list with the text"
     elif issubclass(kind, Mapping):
-        cure = "; give a list of texts, or a list of records"
+        cure = "give a list of texts, or a list of records"
     elif hasattr(source, "read"):
-        cure = "; give the path of the file"
-    raise UnreadableSource(
-        f"a corpus of type {kind.__name__} cannot be read; it must be a path, a URL, a sequence of documents "
-        f"or a dataset{cure}"
-    )
+        cure = "give the path of the file"
+    elif issubclass(kind, Iterable):
+        cure = "convert it with list(…)"
+    raise UnreadableSource(f"a corpus of type {kind.__name__} cannot be read; {cure}")
 
 
 def _is_listed(source: object) -> bool:
