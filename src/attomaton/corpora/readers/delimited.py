@@ -19,7 +19,7 @@ from attomaton.base.errors import AttomatonError, SkippedDocuments, UnreadableSo
 from attomaton.base.printing import count_noun
 from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, list_columns
 from attomaton.corpora.readers.batches import Reading, Skips, attempt, too_long
-from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, suffix_of
+from attomaton.corpora.readers.files import BYTE_ORDER_MARK, TableReader, decode_utf8, naming, suffix_of
 from attomaton.corpora.readers.records import RecordReader
 
 _arrow: Any = pa
@@ -137,7 +137,7 @@ class _CsvRows:
             if self._row_length > most:
                 raise self._unclosed("not closed within the longest document")
             if self.line_number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
+                line = line.removeprefix(BYTE_ORDER_MARK)
                 decode_utf8(line, f"{self._source}, line 1,")
             yield line.decode("utf-8", "surrogateescape")
         self._at_end = True
