@@ -23,17 +23,9 @@ from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64, make_table, write_parquet
+from attomaton.corpora import token_files
 from attomaton.corpora.documents import Chunk, Documents, regroup
 from attomaton.corpora.samples import MAX_TOKENS, Skipped
-from attomaton.corpora.token_files import (
-    GROUP_TOKENS,
-    IDS_SCHEMA,
-    TOKENS,
-    chunk_of,
-    count_groups,
-    has_token_column,
-    read_batches,
-)
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 FOOTERS_AT_ONCE = 16  # footers read in parallel if each is a request to a store
@@ -80,7 +72,7 @@ class Shards:
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
         """Write documents as a shard; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
-        table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
+        table = make_table(token_files.IDS_SCHEMA, {token_files.TOKENS: (offsets, ids)})
         with artifacts.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             artifacts.write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
@@ -95,9 +87,9 @@ class Shards:
     def _groups(self) -> tuple[Int64, ...]:
         """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
         if not any(isinstance(path, RemotePath) for path in self.paths):
-            return tuple(count_groups(path) for path in self.paths)
+            return tuple(token_files.count_groups(path) for path in self.paths)
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            return tuple(pool.map(count_groups, self.paths))
+            return tuple(pool.map(token_files.count_groups, self.paths))
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group alone."""
@@ -141,8 +133,8 @@ class Shards:
 
     def _batches(self, size: int) -> Iterator[Chunk]:
         for path in self.paths:
-            for batch, row in read_batches(path, size):
-                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
+            for batch, row in token_files.read_batches(path, size):
+                yield token_files.chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +159,9 @@ class Cuts:
         stretches: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, start, stop, first_row in stretches:
             path = self.paths[shard]
-            for batch, row in read_batches(path, size, range(start, stop)):
-                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=first_row + row)
+            for batch, row_in_stretch in token_files.read_batches(path, size, range(start, stop)):
+                row = first_row + row_in_stretch
+                yield token_files.chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
 
 
 def holds_shards(folder: AnyPath) -> bool:
@@ -176,7 +169,7 @@ def holds_shards(folder: AnyPath) -> bool:
     if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
         return False  # isdir: a text given in place of a path may be too long for one
     first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return first is not None and has_token_column(first)
+    return first is not None and token_files.has_token_column(first)
 
 
 TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
@@ -218,15 +211,15 @@ class TokenizedCorpus:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the column ``tokens`` of all shards in small batches; each shard is checked first."""
         for shard in self._checked_shards():
-            yield from (batch for batch, _ in read_batches(shard, GROUP_TOKENS))
+            yield from (batch for batch, _ in token_files.read_batches(shard, token_files.GROUP_TOKENS))
 
     def documents(self) -> Documents:
         """Load the whole corpus into memory."""
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
         for shard in self._checked_shards():
-            for batch, row in read_batches(shard, GROUP_TOKENS):
-                chunk = chunk_of(batch, self.n_tokens, location=str(shard), first_row=row)
+            for batch, row in token_files.read_batches(shard, token_files.GROUP_TOKENS):
+                chunk = token_files.chunk_of(batch, self.n_tokens, location=str(shard), first_row=row)
                 ids.append(chunk.ids)
                 lengths.append(np.diff(chunk.documents))
         offsets = offsets_of(np.concatenate(lengths))

@@ -1,4 +1,8 @@
-"""Find the readers of a corpus: of all files of a path, folder, glob or URL, or of an object in memory."""
+"""Find the readers of a corpus: of all files of a path, folder, glob or URL, or of an object in memory.
+
+:func:`find_readers` is called with any corpus. :func:`find_files` lists the files of a path or URL, and
+:func:`reader_of` finds the reader of a file by its suffix.
+"""
 
 import glob
 import os
@@ -34,7 +38,7 @@ from attomaton.corpora.readers.files import (
     text_cure,
 )
 from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
-from attomaton.corpora.readers.records import DocumentsReader, MemoryReader, split_stream
+from attomaton.corpora.readers.records import TEXT_KINDS, DocumentsReader, MemoryReader, split_stream
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
@@ -59,6 +63,7 @@ BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
+    """The readers of a corpus, at least one; options of ``reading`` that none of them uses are refused."""
     reading = reading or Reading()
     readers = _list_readers(source, reading)
     has_columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
@@ -102,7 +107,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return MemoryReader(split_stream(source, reading.separator), reading)
     kind = cast("type[Any]", type(source))
     if issubclass(kind, np.ndarray) and source.ndim > 0:
-        return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
+        return MemoryReader(source.tolist() if source.dtype.kind in TEXT_KINDS else list(source), reading)
     if _is_listed(source):
         return MemoryReader(source, reading)
     cure = "give a path, a URL, a sequence of documents or a dataset"
@@ -117,6 +122,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     raise UnreadableSource(f"a corpus of type {kind.__name__} cannot be read; {cure}")
 
 
+# Whether the elements of a source are documents or paths; also true of a text.
 def _is_listed(source: object) -> bool:
     return isinstance(source, Sequence) and not isinstance(source, BYTE_TYPES)
 
@@ -125,8 +131,9 @@ def is_ids(source: Any) -> bool:
     """Whether the source is one document, a flat sequence of ids."""
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
-        return array.ndim == 1 and array.dtype.kind not in "OUTS"
+        return array.ndim == 1 and array.dtype.kind not in (*TEXT_KINDS, "S")  # S: bytes
     listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    # the first item decides; the others are checked when they are read
     return listed and all(isinstance(item, int | np.integer) for item in cast("Sequence[Any]", source)[:1])
 
 
@@ -234,21 +241,20 @@ def _is_visible(path: Path | PurePosixPath) -> bool:
 
 
 def _find_behind_url(url: str) -> list[File]:
-    folder = RemotePath(url)
-    system, path = folder.system()
+    location = RemotePath(url)
+    system, path = location.system()  # of fsspec; its paths have no scheme
     if GLOB_CHARACTERS.intersection(path):
         with reaching(url):
             paths = [str(name) for name in system.glob(path) if system.isfile(name)]
-    elif system.isdir(path) if folder.is_web else folder.is_dir():
-        if is_tokenized(folder):
-            return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
-        kind = None if folder.is_web else written_kind(folder)
+    elif system.isdir(path) if location.is_web else location.is_dir():  # a web folder is a page of links
+        if is_tokenized(location):
+            return [File(str(shard), shard.name) for shard in read_tokens(location).verify().shards]
+        kind = None if location.is_web else written_kind(location)
         if kind is not None:
             raise _not_a_corpus(url, kind)
-        within = PurePosixPath(path)
         with reaching(url):
             names: list[str] = [str(name) for name in system.find(path)]
-        paths = [name for name in names if _is_visible(PurePosixPath(name).relative_to(within))]
+        paths = [name for name in names if _is_visible(PurePosixPath(name).relative_to(path))]
     else:
         paths = [path]
     if not paths:

@@ -35,7 +35,8 @@ from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import TOKENIZED, VOCABULARY_FILE, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-FIVE_DIGITS = "[0-9]" * 5
+N_DIGITS = 5  # of the number of an input, or of a shard, in the name of a file
+FIVE_DIGITS = "[0-9]" * N_DIGITS
 # The files of a tokenised corpus: shards are numbered by input.
 TOKENIZED_FILES = (
     VOCABULARY_FILE,
@@ -44,7 +45,7 @@ TOKENIZED_FILES = (
     f"{INPUT_RECORDS}/*",
 )
 
-SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
+SHARD_TOKENS = 1 << 25  # tokens of a shard by default: about 50 MB of Parquet
 
 
 def tokenize_corpus(
@@ -137,18 +138,22 @@ class _CorpusJob:
         for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(f"{show_path(target)} contains the corpus ({path}); give another folder")
 
+    # Whether the tokenised corpus in a folder is the result of this job.
     def has_written(self, folder: Path) -> bool:
         if not is_tokenized(folder):
             return False
         inputs = [input_jobs.input_key(reader, self.reading) for reader in self.readers]
         return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
+    # The digest of everything that determines the result; `inputs` are the keys of the inputs.
     def digest(self, inputs: Sequence[str]) -> str:
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
+    # Writes shards, records, the vocabulary and the manifest; what an earlier run has finished is kept.
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        vocabulary, readers = self.vocabulary, self.readers
+        vocabulary = self.vocabulary
+        readers = self.readers
         with artifacts.explained(out):
             _prepare(out, len(readers), has_words=vocabulary is None)
         with Workers(workers, progress) as pool:
@@ -174,13 +179,14 @@ class _CorpusJob:
             artifacts.write_sealed(out / artifacts.MANIFEST, {**manifest, "job": job})
 
 
+# Creates the folders of the records, and removes what an interrupted or different run may have left.
 def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
     for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*out.glob("part-*"), *(out / WORD_RECORDS).iterdir(), *(out / INPUT_RECORDS).iterdir()]:
         is_stale = path.parent.name == WORD_RECORDS and not has_words
-        number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
+        number = path.name.removeprefix("part-")[:N_DIGITS]  # of the input of this shard or record
         if is_stale or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
@@ -198,19 +204,21 @@ def _link_finished(folder: Path, replaced: Path) -> None:
 def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
     """The vocabulary in order of first appearance, and the digest of the token numbers of each input."""
     numbering = Numbering(tokenizer)
-    numbers: list[str] = []
-    kinds: set[str] = set()
+    digests: list[str] = []
+    kinds: set[str] = set()  # of the inputs: "text" or "ids"
     for index in range(n_inputs):
         record = input_jobs.read_record(out, WORD_RECORDS, index)
         tokens = tuple(record["tokens"])
         kinds |= {record["holds"]} - {None}
         numbering.add(tokens)
         ids = np.fromiter((numbering.numbers[token] for token in tokens), np.int32, len(tokens))
-        numbers.append(hashlib.sha256(f"{tokenizer} {record['holds']}".encode() + ids.tobytes()).hexdigest())
+        digests.append(hashlib.sha256(f"{tokenizer} {record['holds']}".encode() + ids.tobytes()).hexdigest())
     refuse_mixture(kinds, tokenizer)
-    return (None if kinds == {"ids"} else Vocabulary(tuple(numbering.numbers), tokenizer)), numbers
+    vocabulary = None if kinds == {"ids"} else Vocabulary(tuple(numbering.numbers), tokenizer)
+    return vocabulary, digests
 
 
+# The manifest of a tokenised corpus, from the records of its inputs.
 def _manifest(
     out: Path, records: list[dict[str, Any]], vocabulary: Vocabulary | None, reading: Reading
 ) -> dict[str, Any]:

@@ -78,7 +78,9 @@ class Vocabulary:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of :meth:`to_record`."""
-        tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
+        tokens = record.get("tokens")
+        tokenizer = record.get("tokenizer")
+        definition = record.get("definition")
         names: list[Any] = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
         are_texts = all(isinstance(name, str) for name in names)
         if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
@@ -98,7 +100,7 @@ class Vocabulary:
         return {token: index for index, token in enumerate(self.tokens)}
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> Encoder:  # rebuilt from the definition, without the file of the tokenizer
         if self.definition is not None:
             return subword_encoder(self.tokenizer, self.definition)
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
@@ -120,8 +122,8 @@ class Vocabulary:
         """The ids of tokens, and the tokens outside the vocabulary, numbered as in :meth:`encode_open`."""
         unknown = dict.fromkeys(token for token in tokens if token not in self.ids)
         new = {token: number for number, token in enumerate(unknown, len(self))}
-        numbers = [new[token] if token in new else self.ids[token] for token in tokens]
-        return np.array(numbers, np.int32), tuple(unknown)
+        ids = [new[token] if token in new else self.ids[token] for token in tokens]
+        return np.array(ids, np.int32), tuple(unknown)
 
     def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """The text of consecutive ids; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
@@ -150,7 +152,7 @@ class Vocabulary:
         return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
 
     @property
-    def is_fixed(self) -> bool:
+    def is_fixed(self) -> bool:  # whether a tokenizer file, or the byte, defines all tokens
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
@@ -171,7 +173,7 @@ class Vocabulary:
         return [self.tokens[index] for index in numbers]
 
 
-def name_token(vocabulary: Vocabulary | None, token: int) -> str:
+def name_token(vocabulary: Vocabulary | None, token: int) -> str:  # its text, or its id without a vocabulary
     return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
@@ -180,8 +182,9 @@ def text_of(vocabulary: Vocabulary | None, token: int) -> str:
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
         return name
-    # the decoder may drop the first blank of a line, so the token is decoded twice in a row
+    # the decoder may drop the first blank of a line, so the text is that of the second of two equal tokens
     text = vocabulary.join([token, token])[len(vocabulary.join([token])) :]
+    # U+FFFD replaces bytes that are only a part of a character
     return name if not text or "\ufffd" in text else text
 
 
