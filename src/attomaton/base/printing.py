@@ -327,6 +327,6 @@ def _html_chip(chip: Chip) -> str:
     return f'<span style="{_CHIP}{shade}">{_html_text(shorten(chip.text))}{note}</span>'
 
 
+# Text as HTML; right-to-left words do not reorder the text around them.
 def _html_text(text: str) -> str:
-    """Text as HTML; right-to-left words do not reorder the text around them."""
     return _RIGHT_TO_LEFT_WORD.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

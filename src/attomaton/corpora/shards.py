@@ -83,9 +83,9 @@ class Shards:
         """The number of tokens of each shard, from its footer; an empty document counts as one token."""
         return tuple(int(groups[:, 1].sum()) for groups in self._groups)
 
+    # Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers.
     @cached_property
     def _groups(self) -> tuple[Int64, ...]:
-        """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
         if not any(isinstance(path, RemotePath) for path in self.paths):
             return tuple(token_files.count_groups(path) for path in self.paths)
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:

@@ -120,9 +120,9 @@ class PartedTable:
         """Everything except the open files: another process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_opened"}
 
+    # The open files by process: after a fork, two processes must not share a file position.
     @cached_property
     def _opened(self) -> dict[int, "_OpenFiles"]:
-        """The open files by process: after a fork, two processes must not share a file position."""
         return {}
 
     def read(self, queries: Int64) -> pa.Table:
@@ -156,8 +156,8 @@ class PartedTable:
             read_start = first - groups[0] * group_rows
             yield self._read_groups(partition, groups).slice(read_start, last + 1 - first)
 
+    # The first row of each query in the file of the partition, and the row after the last.
     def _rows_of(self, partition: int, queries: Any) -> tuple[Any, Any]:
-        """The first row of each query in the file of the partition, and the row after the last."""
         base = self._offsets[self.borders[partition]]
         return self._offsets[queries] - base, self._offsets[queries + 1] - base
 

@@ -1,7 +1,8 @@
-"""What all readers share: options, batches of documents, and what happens to bad documents."""
+"""What all readers share: options, batches of documents, and what happens to bad documents.
 
-# A reader reads each document with `attempt`, which returns an error instead of raising it. `Skips.filter` then
-# raises the error, or counts it and goes on, as the option `skip_bad` says.
+A reader reads each document with :func:`attempt`, which returns an error instead of raising it.
+:meth:`Skips.filter` then raises the error, or counts it and continues, as the option ``skip_bad`` says.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field

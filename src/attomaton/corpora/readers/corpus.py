@@ -21,16 +21,8 @@ from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import STANDARD_INPUT, Allowance
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import (
-    Batch,
-    Reader,
-    Reading,
-    Skips,
-    TextBatch,
-    as_reading,
-    refuse_reading,
-    unpacked_bytes,
-)
+from attomaton.corpora.readers import batches
+from attomaton.corpora.readers.batches import Batch, Reader, Reading, Skips, TextBatch
 from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten_path
 from attomaton.corpora.readers.numbering import CorpusEncoder, renumber_documents
 from attomaton.corpora.readers.sources import find_readers, is_ids
@@ -71,7 +63,7 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    options = as_reading(reading)
+    options = batches.as_reading(reading)
     documents = _find_documents(source, options)
     if documents is not None:
         return renumber_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
@@ -100,11 +92,11 @@ def _find_documents(source: Any, reading: Reading) -> Documents | None:
         path = source if isinstance(source, RemotePath) else check_path(source, "source")
         corpus = read_tokens(path) if is_tokenized(path) else None
     if corpus is not None:
-        refuse_reading(reading, str(corpus.folder))
+        batches.refuse_reading(reading, str(corpus.folder))
         return corpus.documents()
     if not isinstance(source, Documents):
         return None
-    refuse_reading(reading, "the corpus")
+    batches.refuse_reading(reading, "the corpus")
     return source
 
 
@@ -119,7 +111,7 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
     for batch in reader.batches():
         n_read = len(batch.rows) + batch.skipped.count
         n_documents += n_read
-        allowance.spend(n_bytes=unpacked_bytes(batch), documents=n_read)
+        allowance.spend(n_bytes=batches.unpacked_bytes(batch), documents=n_read)
         yield batch
     if not n_documents:
         skips = Skips(reading)
@@ -173,7 +165,7 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     """Read a corpus as samples: each token with up to ``window`` preceding tokens as context."""
     check_options(options)
     if isinstance(source, Samples):
-        refuse_reading(as_reading(options.get("reading")), "the Samples")
+        batches.refuse_reading(batches.as_reading(options.get("reading")), "the Samples")
         return source
     return read_samples_and_vocabulary(source, options)[0]
 
@@ -192,7 +184,7 @@ def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Sampl
 
 def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
     check_options(options)
-    reading = as_reading(options.get("reading"))
+    reading = batches.as_reading(options.get("reading"))
     documents, _ = read_documents_and_entry(source, options.get("tokenizer") or "word", reading)
     return documents.windows(options.get("window", WINDOW)), documents.vocabulary
 
@@ -203,7 +195,7 @@ def read_documents_and_entry(
     """Read a corpus into memory; also return its manifest entry: kind, name and digest."""
     path = path_of(source)
     if is_ids(source):
-        refuse_reading(reading, "the sequence")
+        batches.refuse_reading(reading, "the sequence")
     if is_ids(source) and reading.separator is None:
         ids = Samples.from_windows(source, window=1).values  # checked as the ids of samples are
         documents = Documents(ids, np.array([0, len(ids)], np.int64), None)

@@ -71,15 +71,16 @@ class DelimitedReader(RecordReader, TableReader):
                 if isinstance(cells, AttomatonError):
                     yield number, cells
                     continue
-                cell = cells[column].encode("utf-8", "surrogateescape")  # cells of other columns may not be UTF-8
+                # bytes that are not UTF-8 are an error in this column only
+                cell = cells[column].encode("utf-8", "surrogateescape")
                 yield number, attempt(decode_utf8, cell, f"{self.source}, line {number},")
 
     def _rows(self) -> "_CsvRows":
         is_tsv = suffix_of(self.file, self.reading) == ".tsv"
         return _CsvRows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
 
-    # The index of the column to read. Without `column`, it is the one called text or content, or the only one if
-    # its name looks like a name: the first row of a file without a header is often a sentence.
+    # The index of the column to read. Without `column`, it is the one called text or content, or the only one
+    # if its name is a word: without a header, the first row of a file is often a sentence.
     def _choose_column(self, columns: list[str]) -> int:
         chosen = self.reading.column
         present = list_columns(columns)
@@ -88,8 +89,8 @@ class DelimitedReader(RecordReader, TableReader):
             single = {name for name in columns if len(columns) == 1 and _COLUMN_NAME.fullmatch(name)}
             if len(usual or single) != 1:
                 raise UnreadableSource(
-                    f"{self.source} has the columns {present} in its first row; name the column of the documents "
-                    "with column (--column on the command line); if the file has no header, add one"
+                    f"{self.source} has the columns {present} in its first row; name the column of the "
+                    "documents with column (--column on the command line); if the file has no header, add one"
                 )
             (chosen,) = usual or single
         if columns.count(chosen) != 1:
@@ -114,8 +115,8 @@ class _CsvRows:
         self._columns: list[str] = []
         self._cells: Iterator[list[str]] = iter(())  # of each row, from the module csv
 
+    # Read the header; return the names of the columns, none if the file is empty.
     def open(self, file: BinaryIO) -> list[str]:
-        """Read the header; return the names of the columns, none if the file is empty."""
         lines = self._lines(file)
         filled = (line for line in lines if line.strip("\r\n"))
         header = next(filled, "")
@@ -137,8 +138,8 @@ class _CsvRows:
             raise (self._unclosed("never closed") if self._at_end else self._malformed(error)) from error
         return self._columns
 
+    # Yield the lines of a file; a line, or a row with an open quote, that is too long is an error.
     def _lines(self, file: BinaryIO) -> Iterator[str]:
-        """Yield the lines of a file; a line, or a row with an open quote, that is too long is an error."""
         most = self._reading.max_bytes
         while line := file.readline(most + 1):
             self.line_number += 1
@@ -153,8 +154,8 @@ class _CsvRows:
             yield line.decode("utf-8", "surrogateescape")
         self._at_end = True
 
+    # Yield the rows after the header: the number of the first line, and the cells or an error.
     def read(self) -> Iterator[tuple[int, list[str] | AttomatonError]]:
-        """Yield the rows after the header: the number of the first line, and the cells or an error."""
         while not self._at_end:
             self._row_start = self.line_number + 1
             self._row_length = 0
@@ -170,8 +171,8 @@ class _CsvRows:
             elif cells:
                 yield self._row_start, self._wrong_length(cells)
 
+    # The table of :meth:`read`, from the parser of Arrow; None if quotes or line ends need care.
     def read_with_arrow(self, content: bytes, schema: Any) -> Any:
-        """The table of :meth:`read`, from the parser of Arrow; None if quotes or line ends need care."""
         from pyarrow import csv as arrow_csv  # loaded only if a table is read as a whole
 
         parser: Any = arrow_csv
@@ -184,12 +185,11 @@ class _CsvRows:
         quoted_cell = rb'(?:(?<=[%b\n])|^)"[^"\r\n]*"(?=[%b\r\n]|$)' % (delimiter, delimiter)
         if 2 * len(re.findall(quoted_cell, content)) < content.count(b'"'):
             return None
-        names = schema.names
-        types = {name: pa.string() for name in names}
+        types = {name: pa.string() for name in schema.names}
         try:
             return parser.read_csv(
                 _arrow.BufferReader(content),
-                parser.ReadOptions(column_names=names, skip_rows=self.line_number, use_threads=False),
+                parser.ReadOptions(column_names=schema.names, skip_rows=self.line_number, use_threads=False),
                 parser.ParseOptions(delimiter=self._delimiter),
                 parser.ConvertOptions(column_types=types),
             )

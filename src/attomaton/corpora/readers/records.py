@@ -211,8 +211,8 @@ class DocumentsReader(ObjectReader):
         yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
 
 
+# The kind and the bytes of a document: ids of another type or shape may have equal bytes.
 def _content(document: Any) -> tuple[str, bytes]:
-    """The kind and the bytes of a document: ids of another type or shape may have equal bytes."""
     if isinstance(document, str):
         return "text", document.encode("utf-8", "surrogatepass")
     if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):

@@ -23,20 +23,10 @@ from attomaton.base.remote import AnyPath, RemotePath, is_url
 from attomaton.base.stores import reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, brief, refuse_irregular
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers import tables
+from attomaton.corpora.readers import files, tables
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
-from attomaton.corpora.readers.files import (
-    File,
-    FileReader,
-    TableReader,
-    keep_standard_input,
-    naming,
-    printable,
-    shorten_path,
-    suffix_of,
-    text_cure,
-)
+from attomaton.corpora.readers.files import File, FileReader, TableReader, naming, printable, shorten_path
 from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
 from attomaton.corpora.readers.records import TEXT_KINDS, DocumentsReader, MemoryReader, split_stream
 from attomaton.corpora.readers.streams import StreamReader
@@ -82,9 +72,10 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     return readers
 
 
+# The readers of a path (one for each file), of a list of paths, or of an object in memory (one).
 def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
-        return [reader_of(keep_standard_input(), reading)]
+        return [reader_of(files.keep_standard_input(), reading)]
     if isinstance(source, RemotePath):
         return _list_readers(source.url, reading)
     if isinstance(source, str | os.PathLike):
@@ -138,7 +129,7 @@ def is_ids(source: Any) -> bool:
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
-    suffix = suffix_of(file, reading)
+    suffix = files.suffix_of(file, reading)
     reader = READERS.get(suffix) if suffix else TextReader
     if reader is None and reading.format is not None:
         formats = ", ".join(suffix.removeprefix(".") for suffix in READERS)
@@ -169,22 +160,20 @@ def find_files(source: str) -> list[File]:
         else:
             paths = [Path(file) for file in glob.glob(source, recursive=True) if _is_file(Path(file))]  # noqa: PTH207  absolute patterns
     if not paths:
-        raise UnreadableSource(
-            f"{shorten_path(source)} has no files to read; give another folder or glob{text_cure(source)}"
-        )
+        cure = f"give another folder or glob{files.text_cure(source)}"
+        raise UnreadableSource(f"{shorten_path(source)} has no files to read; {cure}")
     return _named_files([file.as_posix() for file in paths])
 
 
+# Yield the files of a folder and its subfolders, except ours; an unreadable folder is an error.
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except ours; an unreadable folder is an error."""
-
     def fail(error: OSError) -> None:
         raise UnreadableSource(
             f"{printable(str(error.filename))} cannot be listed: {error.strerror}; change the "
             "permissions, or leave the folder out"
         ) from error
 
-    for subfolder, folders, files in os.walk(folder, onerror=fail):
+    for subfolder, folders, names in os.walk(folder, onerror=fail):
         folders[:] = sorted(
             name for name in folders if _is_visible(Path(name)) and not _is_our_folder(Path(subfolder, name))
         )
@@ -194,7 +183,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 f"{printable(str(Path(subfolder) / linked[0]))} is a link to a folder, which is not "
                 "followed; give that folder, or remove the link"
             )
-        yield from (Path(subfolder) / name for name in files if _is_visible(Path(name)))
+        yield from (Path(subfolder) / name for name in names if _is_visible(Path(name)))
 
 
 def _not_a_corpus(source: str, kind: str) -> UnreadableSource:
@@ -217,11 +206,12 @@ def is_run_folder(folder: AnyPath) -> bool:
     return written_kind(folder) == RUN.name
 
 
+# Whether attomaton wrote a folder, or is writing it; its output is never part of a corpus.
 def _is_our_folder(folder: Path) -> bool:
-    """Whether attomaton wrote a folder, or is writing it; its output is never part of a corpus."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
+# Whether a path is a regular file: not if it is a folder; a device or a broken link is an error.
 def _is_file(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
@@ -262,8 +252,8 @@ def _find_behind_url(url: str) -> list[File]:
     return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named_files(paths)]
 
 
+# The files with the shortest distinct names: their paths relative to their common folder.
 def _named_files(paths: list[str]) -> list[File]:
-    """The files with the shortest distinct names: their paths relative to their common folder."""
     shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
     names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}
     return [File(path, printable(name)) for path, name in names.items()]

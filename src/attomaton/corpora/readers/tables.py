@@ -72,11 +72,9 @@ class ParquetReader(TableReader):
                     yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
+    # The number of rows to read together, from the size that the file declares for the row group.
+    # The column metadata of Arrow are not used: a damaged footer would crash the process.
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
-        """The number of rows to read together, from the size that the file declares for the row group.
-
-        The column metadata of Arrow are not used: a damaged footer would crash the process.
-        """
         footer = parquet.metadata.row_group(group)
         n_rows = max(1, footer.num_rows)
         size = max(1, footer.total_byte_size)  # of all its columns, unpacked
@@ -223,8 +221,8 @@ def read_frame(source: Any, reading: Reading) -> Reader:
     return ColumnReader(column, reading, title)
 
 
+# The column to read of a Polars frame, an Arrow table, or a pandas frame of any objects.
 def _column_of(frame: Any, reading: Reading, title: str) -> Any:
-    """The column to read of a Polars frame, an Arrow table, or a pandas frame of any objects."""
     library = library_of(frame)
     if library == "pandas":
         names = [str(name) for name in frame.columns]
@@ -253,8 +251,8 @@ def _guess_schema(names: list[str], columns: list[Any]) -> Any:
     return _arrow.schema(list(zip(names, types, strict=True)))
 
 
+# A column as an Arrow array, or as a list if Arrow has no single type for its objects.
 def _to_arrow(series: Any) -> Any:
-    """A column as an Arrow array, or as a list if Arrow has no single type for its objects."""
     if hasattr(series, "to_arrow"):
         return series.to_arrow()
     try:

@@ -191,8 +191,8 @@ def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
             path.unlink()
 
 
+# Link the shards and records of the replaced folder; those whose digests match are used again.
 def _link_finished(folder: Path, replaced: Path) -> None:
-    """Link the shards and records of the replaced folder; those whose digests match are used again."""
     stock = take_stock(replaced) if replaced.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(replaced)
@@ -201,8 +201,8 @@ def _link_finished(folder: Path, replaced: Path) -> None:
             link_or_copy(file, new)
 
 
+# The vocabulary in order of first appearance, and the digest of the token numbers of each input.
 def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
-    """The vocabulary in order of first appearance, and the digest of the token numbers of each input."""
     numbering = Numbering(tokenizer)
     digests: list[str] = []
     kinds: set[str] = set()  # of the inputs: "text" or "ids"
@@ -229,6 +229,7 @@ def _manifest(
         skipped += Skipped(**record["skipped"])
     largest = max(record["largest"] for record in records)
     inputs = ("name", "documents", "tokens", "skipped")
+    record_paths = [path for folder in (WORD_RECORDS, INPUT_RECORDS) for path in (out / folder).iterdir()]
     return {
         "kind": TOKENIZED.name,
         "format": FORMAT,
@@ -241,9 +242,5 @@ def _manifest(
         "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
         "files": {**files, VOCABULARY_FILE: entry_of(out / VOCABULARY_FILE)},
-        "records": sorted(
-            f"{folder}/{path.name}"
-            for folder in (WORD_RECORDS, INPUT_RECORDS)
-            for path in (out / folder).iterdir()
-        ),
+        "records": sorted(path.relative_to(out).as_posix() for path in record_paths),
     }

@@ -44,7 +44,7 @@ def split_punctuation(text: str) -> list[str]:
     The underscore, and an apostrophe between two letters or digits, are parts of a word.
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
-    first, *others = ([*_SIGN.sub(_set_apart, line).split()] for line in lines)
+    first, *others = (_SIGN.sub(_set_apart, line).split() for line in lines)
     return first + [token for line in others for token in (EOS, *line)]
 
 
@@ -173,8 +173,8 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
 # A token as text; a byte that is not UTF-8 is written like `<0xE2>`. Python decodes the byte b as the lone
 # surrogate 0xDC00 + b, where b is 0x80 or more.
 def show_bytes(token: bytes) -> str:
-    signs = token.decode("utf-8", errors="surrogateescape")
-    return "".join(f"<0x{ord(sign) - 0xDC00:02X}>" if "\udc80" <= sign <= "\udcff" else sign for sign in signs)
+    text = token.decode("utf-8", errors="surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in text)
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:

@@ -115,14 +115,11 @@ class HuggingFaceEncoder:
         """The text of consecutive ids, from the decoder of the file; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
-            n_bytes = ID_TEXT_BYTES * len(ids)
-            return (self._call_in_time(call, n_bytes) if self._joins_by_regex else call())[0]
+            return (self._call_in_time(call, ID_TEXT_BYTES * len(ids)) if self._joins_by_regex else call())[0]
 
+    # The result of a call of the library; an error if all calls together take far too long.
+    # The call must release the lock of the interpreter, or Ctrl-C has no effect.
     def _call_in_time(self, call: Callable[[], Any], n_bytes: int) -> Any:
-        """The result of a call of the library; an error if all calls together take far too long.
-
-        The call must release the lock of the interpreter, or Ctrl-C has no effect.
-        """
         outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
 
         def run() -> None:
@@ -220,8 +217,8 @@ def _check_beginnings(vocab: list[Any], most: int) -> None:
             raise _wrong(f"the tokens have more than {most:,} distinct beginnings")
 
 
+# The factor by which a step of a tokenizer, or a list of steps, may lengthen a text.
 def _growth(step: Any) -> float:
-    """The factor by which a step of a tokenizer, or a list of steps, may lengthen a text."""
     if isinstance(step, list):
         return math.prod(map(_growth, cast("list[Any]", step)), start=1.0)
     if not isinstance(step, dict):
@@ -243,15 +240,15 @@ def _growth(step: Any) -> float:
             return inner * (2 if entry.get("type") in DOUBLING else 1)
 
 
+# Whether a regular expression is so simple that each match surely contains a character.
 def _consumes(pattern: str) -> bool:
-    """Whether a regular expression is so simple that each match surely contains a character."""
     plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)  # each of these escapes matches one character
     # without what may match nothing: quantifiers from 0, alternatives, anchors, groups, other escapes
     return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
 
 
+# The most characters by which the table of SentencePiece replaces one character.
 def _longest_replacement(charsmap: str) -> int:
-    """The most characters by which the table of SentencePiece replaces one character."""
     try:
         table = base64.b64decode(charsmap)
         size = int.from_bytes(table[:4], "little")
