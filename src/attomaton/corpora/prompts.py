@@ -1,4 +1,4 @@
-"""Convert the contexts of users to token ids (:func:`read_context`), and name the tokens in results."""
+"""Convert the contexts of users to token ids, and name the tokens in results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 
 MOST_SAMPLES = 10**9  # most samples to draw
-MOST_DRAWS = 10_000  # corpora drawn in search of one with the requested property
+DRAWS_TRIED = 10_000  # corpora drawn in search of one with the requested property
 MOST_COMPANIONS = 5  # random tokens in a context, besides the label and the query
 
 
@@ -173,7 +173,7 @@ def draw_ordered(
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
     window = whole_number(window, "window", least=2, most=n_tokens)
     n_samples = whole_number(n_samples, "n_samples", least=1, most=MOST_SAMPLES)
-    for _ in range(MOST_DRAWS):
+    for _ in range(DRAWS_TRIED):
         # ranks[query][token]: the label is the token of the context with the smallest rank
         ranks: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
         contexts: list[list[int]] = []
@@ -187,7 +187,7 @@ def draw_ordered(
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):
             return samples
-    raise InvalidSamples(f"none of {MOST_DRAWS:,} draws has a cycle; use more samples, or fewer queries")
+    raise InvalidSamples(f"none of {DRAWS_TRIED:,} draws has a cycle; use more samples, or fewer queries")
 
 
 def has_cycle(samples: Samples) -> bool:
@@ -207,12 +207,12 @@ def has_cycle(samples: Samples) -> bool:
 def _draw_until(
     accepts: Callable[[Samples], bool], rng: Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
-    for _ in range(MOST_DRAWS):
+    for _ in range(DRAWS_TRIED):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
         if accepts(samples):
             return samples
     raise InvalidSamples(
-        f"none of {MOST_DRAWS:,} draws of {n_samples} samples over {n_tokens} tokens is of the requested "
+        f"none of {DRAWS_TRIED:,} draws of {n_samples} samples over {n_tokens} tokens is of the requested "
         "kind; change n_samples or n_tokens"
     )
 

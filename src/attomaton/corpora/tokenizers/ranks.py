@@ -16,7 +16,7 @@ from attomaton.corpora.budgets import TOKEN_TEXT, brief
 from attomaton.corpora.tokenizers import encoders
 
 TIKTOKEN = "tiktoken"
-MOST_DIGITS = 9  # of a rank: Python converts longer numbers slowly
+RANK_DIGITS = 9  # of a rank: Python converts longer numbers slowly
 END_OF_TEXT = "<|endoftext|>"
 END_OF_PROMPT = "<|endofprompt|>"
 
@@ -155,7 +155,7 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
         raise _bad_line(number, "is not a token in base64 with its rank")
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
-    if len(fields[1]) > MOST_DIGITS or int(fields[1]) >= most:
+    if len(fields[1]) > RANK_DIGITS or int(fields[1]) >= most:
         raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {most:,}")
     return token, int(fields[1])
 
