@@ -274,10 +274,10 @@ def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
     outside = np.flatnonzero((starts < 0) | (stops > n_values) | (starts > stops))
     if len(outside):
+        sample = outside[0]
         raise InvalidSamples(
-            f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], but "
-            f"there are {n_values} values ({count_noun(len(outside), 'such sample')}); correct starts and "
-            "stops"
+            f"the context of sample {sample} is values[{starts[sample]}:{stops[sample]}], but there are "
+            f"{n_values} values ({count_noun(len(outside), 'such sample')}); correct starts and stops"
         )
     empty = np.flatnonzero(starts == stops)
     if len(empty):

@@ -47,9 +47,9 @@ def chunk_of(
     batch: pa.RecordBatch, n_tokens: int, *, location: str = "the batch", first_row: int = 0
 ) -> Chunk:
     """The documents of a batch as checked arrays; errors cite ``location`` and the row."""
-    rows: Any = batch
-    check_token_column(rows.schema, location)
-    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
+    documents: Any = batch
+    check_token_column(documents.schema, location)
+    offsets, ids = read_lists(documents.column(TOKENS), n_tokens, location, first_row)
     return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
@@ -61,9 +61,8 @@ def check_token_column(schema: Any, location: object) -> None:
     arrow_type = schema.field(TOKENS).type
     is_list = pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)
     if not is_list or not pa.types.is_integer(arrow_type.value_type):
-        raise UnreadableSource(
-            f"{location}: {TOKENS!r} is {arrow_type}, not a list of integers; tokenise first"
-        )
+        fault = f"{TOKENS!r} is {arrow_type}, not a list of integers"
+        raise UnreadableSource(f"{location}: {fault}; tokenise first")
 
 
 def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
@@ -95,7 +94,10 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 def read_batches(
     path: AnyPath, size: int, groups: range | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row."""
+    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row.
+
+    The number of rows of a batch follows from the mean length of the documents in the whole file.
+    """
     file = _open_tokens(path)
     n_rows, n_tokens = _group_sizes(file).sum(axis=0).tolist()
     mean_length = max(1, n_tokens // max(1, n_rows))  # of a document, in tokens

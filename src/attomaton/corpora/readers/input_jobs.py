@@ -128,8 +128,7 @@ class EncodeJob(InputJob):
                 continue
             if not isinstance(batch, TextBatch):
                 counts.holds = "ids"
-                offsets = batch.offsets
-                ids = batch.ids
+                offsets, ids = batch.offsets, batch.ids
             elif vocabulary is None:
                 raise UnreadableSource(f"{self.reader.source} was altered while it was read; read it again")
             else:

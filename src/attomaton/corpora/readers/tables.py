@@ -83,7 +83,7 @@ class ParquetReader(TableReader):
                 f"{self.source}, row group {group}, has rows that unpack to {size // n_rows:,} bytes each; "
                 f"split the documents, or {RAISE_LIMIT}"
             )
-        size_at_once = max(budgets.UNPACKED, 4 * self.reading.max_bytes)
+        size_at_once = max(budgets.UNPACKED, 4 * self.reading.max_bytes)  # some documents of the longest
         return max(1, min(COLUMN_BATCH_ROWS, size_at_once * n_rows // size))
 
 

@@ -153,17 +153,17 @@ class _CorpusJob:
     # Writes shards, records, the vocabulary and the manifest; what an earlier run has finished is kept.
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
         vocabulary = self.vocabulary
-        readers = self.readers
+        n_inputs = len(self.readers)
         with artifacts.explained(out):
-            _prepare(out, len(readers), has_words=vocabulary is None)
+            _prepare(out, n_inputs, has_words=vocabulary is None)
         with Workers(workers, progress) as pool:
-            inputs = [(index, reader, self.reading, out) for index, reader in enumerate(readers)]
+            inputs = [(index, reader, self.reading, out) for index, reader in enumerate(self.readers)]
             if vocabulary is None:
                 pool.run([input_jobs.WordsJob(*each, self.tokenizer) for each in inputs])
-                vocabulary, ids_digests = _merge_words(out, len(readers), self.tokenizer)
+                vocabulary, ids_digests = _merge_words(out, n_inputs, self.tokenizer)
             else:
                 fixed = artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])
-                ids_digests = [fixed] * len(readers)
+                ids_digests = [fixed] * n_inputs
             words = None if vocabulary is None else vocabulary.to_record()
             with artifacts.explained(out):
                 digest = artifacts.write_file(out / VOCABULARY_FILE, artifacts.json_writer(words))["sha256"]
@@ -172,7 +172,7 @@ class _CorpusJob:
                 for each, ids_digest in zip(inputs, ids_digests, strict=True)
             ]
             pool.run(jobs)
-        records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(len(readers))]
+        records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(n_inputs)]
         manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
         with artifacts.explained(out):

@@ -58,10 +58,9 @@ class HuggingFaceEncoder:
     def __init__(self, definition: str) -> None:
         with needing("a tokenizer.json"):
             import tokenizers
-        library: Any = tokenizers
         check_json(definition)
         with running("not a tokenizer.json"):
-            self._tokenizer = library.Tokenizer.from_str(definition)
+            self._tokenizer = cast("Any", tokenizers).Tokenizer.from_str(definition)
             self._names = {index: token for token, index in self._tokenizer.get_vocab().items()}
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
@@ -85,6 +84,7 @@ class HuggingFaceEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids: ``(offsets, ids)``, without special tokens."""
         with running("the tokenizer has no ids for part of the text"):
             call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
             n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -217,7 +217,8 @@ def _check_beginnings(vocab: list[Any], most: int) -> None:
             raise _wrong(f"the tokens have more than {most:,} distinct beginnings")
 
 
-# The factor by which a step of a tokenizer, or a list of steps, may lengthen a text.
+# The factor by which a step of a tokenizer, or a list of steps, may lengthen a text. A step is a JSON object
+# with a type. Steps inside it (`inner`) are applied one after the other, so their factors are multiplied.
 def _growth(step: Any) -> float:
     if isinstance(step, list):
         return math.prod(map(_growth, cast("list[Any]", step)), start=1.0)
