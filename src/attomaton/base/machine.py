@@ -87,8 +87,8 @@ def parse_memory(memory: str | int | None) -> int:
         return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
     if not LEAST_MEMORY <= size <= LARGEST_WHOLE:
-        least, most = f"{LEAST_MEMORY // 10**6}MB", f"{LARGEST_WHOLE // 10**12:,}TB"
-        raise UnsupportedOption(f"memory is {show(memory)}; give at least {least} and at most {most}")
+        limits = f"at least {LEAST_MEMORY // 10**6}MB and at most {LARGEST_WHOLE // 10**12:,}TB"
+        raise UnsupportedOption(f"memory is {show(memory)}; give {limits}")
     return int(size)
 
 

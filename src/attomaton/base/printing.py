@@ -263,6 +263,7 @@ def draw_html(blocks: Sequence[Block]) -> str:
     return f'<div style="{_FRAME}">{"".join(map(_html_block, blocks))}</div>'
 
 
+# A block as HTML; a line, good or bad news or not, is the last case.
 def _html_block(block: Block) -> str:
     match block:
         case Grid(title, headers, rows):

@@ -113,6 +113,7 @@ def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tu
     return vocabulary.number_open(words)
 
 
+# A context of ids as an array, shape (length,); an id outside 0 … n_tokens − 1 is an error.
 def _check_ids(context: Any, n_tokens: int) -> Int32:
     try:
         ids: Any = np.asarray(context)

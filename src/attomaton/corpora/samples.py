@@ -255,13 +255,14 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
-def checked_window(window: object) -> int:
+def checked_window(window: object) -> int:  # at least 1
     try:
         return whole_number(window, "window", least=1)
     except UnsupportedOption as error:
         raise InvalidSamples(f"window is {show(window)}; give a whole number, 1 or more") from error
 
 
+# Refuses offsets of `item`s (samples or documents) that do not rise from 0 to the number of ids.
 def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
@@ -271,6 +272,7 @@ def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item
         raise InvalidSamples(f"{item} offsets must not decrease: {item} {falling[0]} ends before it starts")
 
 
+# Refuses contexts that are not within the values, or are empty.
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
     outside = np.flatnonzero((starts < 0) | (stops > n_values) | (starts > stops))
     if len(outside):
@@ -287,6 +289,7 @@ def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
         )
 
 
+# The size that a user gave, checked, or the largest id in the arrays plus one.
 def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) -> int:
     size = n_tokens
     if size is None:

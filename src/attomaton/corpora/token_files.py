@@ -53,6 +53,7 @@ def chunk_of(
     return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
+# Refuses a table without a column `tokens` of integer lists.
 def check_token_column(schema: Any, location: object) -> None:
     if TOKENS not in schema.names:
         raise UnreadableSource(
@@ -193,6 +194,7 @@ def write_shards(
     return written
 
 
+# Yields each table with its shard: a new one begins when the current one has `shard_tokens` tokens or more.
 def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[_NumberedTable]:
     shard = 0
     shard_size = 0  # tokens in the current shard so far

@@ -37,7 +37,7 @@ class CheckedFile(RangeReader):
             raise CorruptRun(f"the manifest has an invalid list of blocks for {name}; write the run again")
 
     def read_range(self, length: int) -> bytes:
-        # reads and checks the whole blocks that contain these bytes; `start` is where the first block begins
+        # reads and checks the whole blocks that contain these bytes; the first of them begins at `start`
         first = self.position // BLOCK_BYTES
         last = (self.position + length - 1) // BLOCK_BYTES
         start = first * BLOCK_BYTES

@@ -62,6 +62,7 @@ class DelimitedReader(RecordReader, TableReader):
         number, _ = next(islice(Skips(self.reading).filter(rows.read()), row, None))
         return f"line {number} of {self.source}"
 
+    # Yields each row's line number, with the text of its document or the error.
     def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         rows = self._rows()
         with naming(self.source, lambda: f", after line {rows.line_number},"), self.file.open() as file:

@@ -56,7 +56,7 @@ class WordsJob(InputJob):
 
     tokenizer: str
 
-    def run(self) -> None:
+    def run(self) -> None:  # unless a record with the same key is there
         key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(self.out, WORD_RECORDS, self.index).get("key") == key:
             return
@@ -106,6 +106,7 @@ class EncodeJob(InputJob):
                 shard.unlink()
         self._write_shards({"key": key, "input": source})
 
+    # Writes the shards, and then the record: `keys`, what the input contains, and the digests of the shards.
     def _write_shards(self, keys: dict[str, str]) -> None:
         counts = Counts()
         with artifacts.explained(self.out, resumable=True):

@@ -49,6 +49,7 @@ class JsonReader(JsonTableReader):
         text = self.read_values()
         return check_records(lambda: json.loads(text), self.source)
 
+    # Yields each element's number, with its document or the error.
     def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
         with naming(self.source):
             text = self.read_values()
@@ -64,6 +65,7 @@ class JsonReader(JsonTableReader):
             location = f"{self.source}, element {number},"
             yield number, attempt(self._document, value, location, is_single=is_single)
 
+    # The document in an element; `is_single` says that the file contains one object and nothing else.
     def _document(self, value: Any, location: str, *, is_single: bool) -> Document:
         if isinstance(value, dict) or self.reading.column is not None:
             document = records.document_in(value, self.reading, location)

@@ -67,6 +67,7 @@ class Workers:
         if portable:
             self._run_in_pool(portable, lambda done: self._progress(len(local) + done, len(jobs)))
 
+    # Runs jobs in the pool, which starts at the first call; `advance` gets the number of finished jobs.
     def _run_in_pool(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
         # loaded only for several processes
         from concurrent.futures import ProcessPoolExecutor, as_completed

@@ -87,6 +87,8 @@ def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     return [_reader_in_memory(source, reading)]
 
 
+# The reader of an object in memory. The order of the tests matters: a frame is a sequence, too, and so is a
+# list of ids, which is one document and not a list of documents.
 def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if tables.library_of(source) == "datasets":
         return tables.DatasetReader(source, reading)
@@ -129,6 +131,7 @@ def is_ids(source: Any) -> bool:
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
+    """The reader for the format of a file: the option ``format``, or else the suffix; without one, text."""
     suffix = files.suffix_of(file, reading)
     reader = READERS.get(suffix) if suffix else TextReader
     if reader is None and reading.format is not None:
@@ -230,6 +233,7 @@ def _is_visible(path: Path | PurePosixPath) -> bool:
     return not any(name.startswith((".", "_")) for name in path.parts)
 
 
+# The files of a URL, which may be a glob, a folder or a file.
 def _find_behind_url(url: str) -> list[File]:
     location = RemotePath(url)
     system, path = location.system()  # of fsspec; its paths have no scheme

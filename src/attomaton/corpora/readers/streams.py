@@ -30,10 +30,10 @@ class StreamReader(FileReader):
     def batches(self) -> Iterator[TokenBatch]:
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
+            dtype = np.dtype(self.reading.dtype).newbyteorder("<")
+            shape = None
             if suffix_of(self.file, self.reading) == ".npy":
                 dtype, shape = _read_header(file, self.source)
-            else:
-                dtype, shape = np.dtype(self.reading.dtype).newbyteorder("<"), None
             # the rows of an array of two axes are documents of one length
             width = shape[1] if shape is not None and len(shape) == 2 else None
             cutter = _Cutter(self.source, self.reading, width)
@@ -47,6 +47,7 @@ class StreamReader(FileReader):
                 )
             yield cutter.finish()
 
+    # The next ids of a stream, at most IDS_AT_ONCE; none at its end. One read may return fewer bytes.
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
         blob = bytearray()
         size_at_once = IDS_AT_ONCE * dtype.itemsize
@@ -69,7 +70,9 @@ class _Cutter:
     """
 
     def __init__(self, source: str, reading: Reading, width: int | None) -> None:
-        self._source, self._reading, self._width = source, reading, width
+        self._source = source
+        self._reading = reading
+        self._width = width
         self._skips = Skips(reading)
         self._segments: list[Integers] = []
         self._start = 0
@@ -92,19 +95,17 @@ class _Cutter:
             self._close()
         return self._take()
 
-    def _take(self) -> TokenBatch:
+    def _take(self) -> TokenBatch:  # the finished documents, which are then forgotten
         batch = token_batch(self._lists, self._rows, self._skips)
         self._lists, self._rows = [], []
         return batch
 
     # Where documents end in a chunk: the first of fixed width still lacks width − length ids.
     def _stops(self, ids: Integers) -> list[int]:
-        if self._width == 0:
+        if self._width == 0 or (self._width is None and self._reading.separator is None):
             return []
         if self._width is not None:
             return list(range(self._width - self._length, len(ids) + 1, self._width))
-        if self._reading.separator is None:
-            return []
         return (np.flatnonzero(ids == self._reading.separator) + 1).tolist()
 
     # Adds ids to the current document; those of a document that is too long are counted, but not kept.
@@ -117,6 +118,7 @@ class _Cutter:
         else:
             self._segments = []
 
+    # Ends the current document: its ids are checked and added to the finished ones, or its error is reported.
     def _close(self) -> None:
         row = self._start if self._width is None else self._start // max(1, self._width)
         try:

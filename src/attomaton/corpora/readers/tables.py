@@ -183,10 +183,9 @@ def library_of(value: object) -> str:  # the package that defines its type
 
 def is_data_frame(source: Any) -> bool:
     """Whether this is a frame or a Series of pandas or Polars, or a table or an array of Arrow."""
-    library, name = library_of(source), type(source).__name__
-    return (library in ("pandas", "polars") and name in FRAME_TYPES) or isinstance(
-        source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
-    )
+    if library_of(source) in ("pandas", "polars"):  # neither of which is imported here
+        return type(source).__name__ in FRAME_TYPES
+    return isinstance(source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray)
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:

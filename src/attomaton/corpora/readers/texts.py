@@ -77,6 +77,7 @@ class FastaReader(RecordReader):
     The lines of a sequence are joined; headers (``>``), comments (``;``) and white space are left out.
     """
 
+    # Yields the line of each header, with the sequence below it or the error.
     def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         sequence: _Sequence | None = None
         number = 0
@@ -108,10 +109,10 @@ class _Sequence:
         self._source, self._reading = source, reading
         self._lines: list[str] = []
 
+    # Adds a line of the sequence, and its number; None is a line longer than `max_bytes`.
     def add(self, line: bytes | None, number: int) -> None:
         if self._error is not None or (line is not None and line.startswith(b";")):
             return
-        # None is a line longer than max_bytes, of unknown length
         self._size += self._reading.max_bytes + 1 if line is None else len(line)
         try:
             if line is None or self._size > self._reading.max_bytes:

@@ -145,6 +145,7 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
     return ranks
 
 
+# The token and the rank in a line of a ranks file; a rank must be below `most`.
 def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     fields = line.split()
     try:
