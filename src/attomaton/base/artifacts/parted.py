@@ -158,8 +158,8 @@ class PartedTable:
 
     # The first row of each query in the file of the partition, and the row after the last.
     def _rows_of(self, partition: int, queries: Any) -> tuple[Any, Any]:
-        base = self._offsets[self.borders[partition]]
-        return self._offsets[queries] - base, self._offsets[queries + 1] - base
+        file_start = self._offsets[self.borders[partition]]  # the row of the table with which the file begins
+        return self._offsets[queries] - file_start, self._offsets[queries + 1] - file_start
 
     # The rows of sorted queries that are all in this partition, in one chunk.
     def _read_of_partition(self, partition: int, queries: Int64) -> Any:

@@ -75,6 +75,7 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
         raise UnreadableSource(f"{location} is not a list of ids ({error}); correct it") from error
     if ids.size == 0 and ids.ndim == 1:
         return NO_TOKENS
+    # integers have the kinds i (signed) and u; NumPy makes an array of other kinds from larger integers
     if ids.ndim == 1 and isinstance(items, LIST_TYPES) and ids.dtype.kind not in "iu":
         raise UnreadableSource(f"{location} has an id of more than 64 bits; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":

@@ -83,12 +83,12 @@ def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, TokenizedCorpus):
         return _list_readers(source.folder, reading)
     if _is_listed(source) and source and all(isinstance(path, os.PathLike) for path in source):
-        return [reader for path in source for reader in _list_readers(path, reading)]
+        return [reader for path in source for reader in _list_readers(path, reading)]  # a list of paths
     return [_reader_in_memory(source, reading)]
 
 
-# The reader of an object in memory. The order of the tests matters: a frame is a sequence, too, and so is a
-# list of ids, which is one document and not a list of documents.
+# The reader of an object in memory. Ids are tested for before other sequences, because a flat sequence of ids
+# is one document, and not a sequence of documents.
 def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if tables.library_of(source) == "datasets":
         return tables.DatasetReader(source, reading)
