@@ -63,7 +63,7 @@ def test_n_tokens_defaults_to_the_largest_id():
         (lambda: at.Samples.from_windows([0, 1], window=0), InvalidSamples, "give a whole number, 1 or more"),
         (lambda: at.Samples.from_windows([0, 5], window=2, n_tokens=2), TokenOutOfRange, "position 1 of the stream"),
         (lambda: at.Samples.from_windows([0, 1], window=1, documents=[0, 1]), InvalidSamples, "document offsets must run from 0 to 2"),
-        (lambda: at.Samples.from_lists([[3_000_000]], [0]), InvalidSamples, "not from 0 to 2,097,152"),
+        (lambda: at.Samples.from_lists([[3_000_000]], [0]), InvalidSamples, "must be from 0 to 2,097,152"),
     ],
 )  # fmt: skip
 def test_errors_say_what_where_and_what_to_do(build, error, message):

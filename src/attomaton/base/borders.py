@@ -24,7 +24,7 @@ Refusal = type[AttomatonError]
 MEND = "correct it, or use a value that attomaton returned"
 
 # Requirements of kernels, for `np.require`: in C order, aligned, and a plain array.
-CONTIGUOUS: Final = ("C", "A", "E")
+CONTIGUOUS: Final = ("C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY")
 
 # Largest sum of counts: beyond it float64 cannot represent every integer, and integer sums may wrap.
 MOST_COUNTED = 1 << 53
@@ -39,6 +39,8 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
 
 
 def check_size(size: object, most: int, name: str, *, error: Refusal = MismatchedParts) -> int:
+    """The size as an int, if it is a whole number from 0 to ``most``."""
+    # any other value becomes one that is too large
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
         raise error(f"{name} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")
@@ -71,6 +73,7 @@ def check_floats(values: object, shape: tuple[int | None, ...], name: str, *, fi
 
 
 def check_ids(ids: Integers, size: int, name: str, *, error: Refusal = MismatchedParts) -> None:
+    """Check that ids are in 0 … size − 1; the error names the first row that is not."""
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))
@@ -95,7 +98,7 @@ def check_rising(keys: Integers, name: str, *, strictly: bool = True) -> None:
     """Check that keys increase from row to row, or do not decrease if ``strictly`` is false."""
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
-        row = int(np.argmax(wrong)) + 1
+        row = int(np.argmax(wrong)) + 1  # wrong[i] compares row i + 1 with row i
         order = "increase" if strictly else "not decrease"
         raise MismatchedParts(f"{name} must {order} from row to row, but row {row} does not; {MEND}")
 
@@ -122,20 +125,20 @@ def check_table(table: object, schema: pa.Schema, name: str) -> None:
     """Check that a table has these columns and no nulls, and passes the full validation of Arrow."""
     if not isinstance(table, pa.Table):
         raise MismatchedParts(f"{name} is of type {type(table).__name__}; give a pyarrow.Table")
-    columns = {entry.name: entry.type for entry in cast("Any", schema)}
-    if columns != {entry.name: entry.type for entry in cast("Any", table.schema)}:
+    columns = {field.name: field.type for field in cast("Any", schema)}
+    if columns != {field.name: field.type for field in cast("Any", table.schema)}:
         listed = ", ".join(f"{field}: {kind}" for field, kind in columns.items())
         raise MismatchedParts(f"{name} has the wrong columns; it needs {listed}")
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as problem:
         raise MismatchedParts(f"{name} is not valid ({problem}); {MEND}") from problem
-    chunks: Any = table
     for field, kind in columns.items():
-        nulls = chunks.column(field).null_count
-        if isinstance(kind, pa.LargeListType):
-            nulls += sum(chunk.values.null_count for chunk in chunks.column(field).chunks)
-        if nulls:
+        chunked = cast("Any", table).column(field)
+        n_nulls = chunked.null_count
+        if isinstance(kind, pa.LargeListType):  # in the lists, too
+            n_nulls += sum(chunk.values.null_count for chunk in chunked.chunks)
+        if n_nulls:
             raise MismatchedParts(f"{name} has nulls in the column {field}; {MEND}")
 
 
@@ -145,6 +148,7 @@ def check_ids_of(table: pa.Table, sizes: Mapping[str, int], name: str) -> None:
         check_ids(column(table, field), size, f"{field} in {name}")
 
 
+# One-dimensional integers that fit the type `kind`, as an array of this type in C order.
 def _check_integers(values: object, kind: np.dtype[Any], name: str, error: Refusal) -> NDArray[Any]:
     try:
         numbers = np.require(values, None, CONTIGUOUS)

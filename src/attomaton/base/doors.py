@@ -19,19 +19,18 @@ def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     module = sys.modules[room]
     loader: Any = module.__spec__ and module.__spec__.loader
     body = ast.parse(loader.get_source(room)).body
+    # the statements under `if TYPE_CHECKING:`, of which the imports list the public names
     listed = [node for block in body if isinstance(block, ast.If) for node in block.body]
     imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
     module_of = {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def load(name: str) -> Any:
         source = module_of.get(name, room)
-        if source == room and ("." in name or find_spec(f"{room}.{name}") is None):
+        is_submodule = source == room
+        if is_submodule and ("." in name or find_spec(f"{room}.{name}") is None):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         with needing(name):
-            if source == room:
-                value = import_module(f"{room}.{name}")
-            else:
-                value = getattr(import_module(source), name)
+            value = import_module(f"{room}.{name}") if is_submodule else getattr(import_module(source), name)
         setattr(module, name, value)
         return value
 

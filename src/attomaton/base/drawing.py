@@ -8,7 +8,7 @@ matplotlib looks up numbered colours only when a figure is shown, after the styl
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from attomaton.base.errors import UnreadableSource, needing
 from attomaton.base.printing import show_hidden
@@ -66,8 +66,7 @@ def colour_map(colours: Sequence[str]) -> Any:
     """A matplotlib colormap that passes through these colours, from 0 to 1."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
-    maps: Any = LinearSegmentedColormap
-    return maps.from_list("attomaton", list(colours))
+    return cast("Any", LinearSegmentedColormap).from_list("attomaton", list(colours))
 
 
 @contextmanager
@@ -104,7 +103,7 @@ def drawable(text: str, most: int) -> str:
         sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"
         for sign in show_hidden(text[: most + 1])
     ]
-    ending = ""
+    ending = ""  # shown has at most one character more than fits, but an escape such as U+2028 is longer
     while sum(map(len, shown)) + len(ending) > most:
         shown.pop()
         ending = "…"
@@ -125,5 +124,4 @@ def _font() -> Any:
     with loading_matplotlib():
         from matplotlib import font_manager, ft2font
 
-    fonts: Any = font_manager
-    return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))
+    return ft2font.FT2Font(cast("Any", font_manager).findfont("DejaVu Sans"))

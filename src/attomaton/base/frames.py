@@ -62,8 +62,8 @@ class Tabular(Printed):
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
     """The first rows of a table and the number of other rows; ``n_rows`` is that of a table already cut."""
-    shown: Any = table.slice(0, PRINTED_ROWS)
-    shown = shown if words is None else name_tokens(shown, words.tokens)
+    first: Any = table.slice(0, PRINTED_ROWS)
+    shown = first if words is None else name_tokens(first, words.tokens)
     remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
     rows = [[_frame_cell(value) for value in row.values()] for row in shown.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
@@ -82,6 +82,7 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
         if hasattr(ids, "offsets"):  # lists of ids
             flat = _words_of_ids(ids.flatten(), words, name)
             offsets = ids.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+            # flatten() begins with the first list, but the offsets of a slice do not begin at 0
             texts = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
         else:
             texts = _words_of_ids(ids, words, name)
@@ -89,6 +90,7 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
     return named
 
 
+# The word of each id, as an Arrow array; an id without a word is an error that names the column.
 def _words_of_ids(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):

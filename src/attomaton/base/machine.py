@@ -33,7 +33,7 @@ def divide_work(
     """The results of ``work`` on each share, in order; by default, with one thread per processor."""
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor  # loaded only for several threads
 
     with ThreadPoolExecutor(threads or count_processors()) as pool:
         return list(pool.map(work, shares))
@@ -41,7 +41,7 @@ def divide_work(
 
 def release_memory() -> None:
     """Return to the system the memory that Arrow and the C library no longer use."""
-    import ctypes
+    import ctypes  # neither module is needed to import attomaton
 
     import pyarrow as pa
 
@@ -51,7 +51,7 @@ def release_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def total_memory() -> int | None:
+def total_memory() -> int | None:  # of the machine, in bytes; None if the system does not say
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -60,10 +60,11 @@ def total_memory() -> int | None:
 
 def available_memory() -> int:
     """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
-    machine, limit = total_memory() or ASSUMED, read_cgroup_limit()
-    return machine if limit is None else min(machine, limit)
+    limits = (total_memory() or ASSUMED, read_cgroup_limit())
+    return min(limit for limit in limits if limit is not None)
 
 
+# The memory limit of the container in which this process runs, in bytes: the lower one, if there are two.
 def read_cgroup_limit() -> int | None:
     limits: list[int] = []
     for name in CGROUP_FILES:
@@ -75,7 +76,7 @@ def read_cgroup_limit() -> int | None:
 
 SHARE = 0.6  # of the available memory, used by default
 LEAST_MEMORY = 256_000_000  # bytes: the engine and one chunk of the corpus must fit
-_UNITS = {"": 1, "B": 1}
+_UNITS = {"": 1, "B": 1}  # in upper case → bytes: K, KB and KIB, and so on
 for power, letter in enumerate("KMGT", 1):
     _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})
 
@@ -86,12 +87,12 @@ def parse_memory(memory: str | int | None) -> int:
         return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
     if not LEAST_MEMORY <= size <= LARGEST_WHOLE:
-        least, most = f"{LEAST_MEMORY // 10**6}MB", f"{LARGEST_WHOLE // 10**12:,}TB"
-        raise UnsupportedOption(f"memory is {show(memory)}; give at least {least} and at most {most}")
+        limits = f"at least {LEAST_MEMORY // 10**6}MB and at most {LARGEST_WHOLE // 10**12:,}TB"
+        raise UnsupportedOption(f"memory is {show(memory)}; give {limits}")
     return int(size)
 
 
-def _read_size(memory: str) -> float:
+def _read_size(memory: str) -> float:  # a number with a unit, in bytes
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")

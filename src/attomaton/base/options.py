@@ -29,6 +29,7 @@ MOST_TRAINING_STEPS = 10**12  # steps of training: at a million per second, elev
 MOST_TRIALS = 1_000_000
 
 VALUE_LENGTH = 60  # characters of a wrong value that an error message repeats
+LONGEST_NUMBER = 480  # bits of an integer that a message writes out; of a longer one it gives the length
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows drive
 
 
@@ -39,9 +40,10 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
     """
     number = _as_whole(value)
     if number is None or not least <= number <= most:
-        bounded = most < LARGEST_WHOLE or (number is not None and number > most)
-        reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
-        raise UnsupportedOption(f"{name} is {show(value)}; give a whole number{reach}")
+        # the default limit is mentioned only if the number is above it
+        is_limited = most < LARGEST_WHOLE or (number is not None and number > most)
+        limits = f" from {least:,} to {most:,}" if is_limited else f", {least:,} or more"
+        raise UnsupportedOption(f"{name} is {show(value)}; give a whole number{limits}")
     return number
 
 
@@ -63,6 +65,7 @@ def real_number(
     ``least`` and ``most`` are inclusive limits, ``above`` and ``below`` exclusive ones.
     """
     number = _as_real(value)
+    # words of each limit → the limit, and the comparison number ○ limit
     tests = {"of at least": (least, ge), "above": (above, gt), "of at most": (most, le), "below": (below, lt)}
     limits = [(word, limit, is_within) for word, (limit, is_within) in tests.items() if limit is not None]
     if number is None or not all(is_within(number, limit) for _, limit, is_within in limits):
@@ -72,6 +75,7 @@ def real_number(
 
 
 def share(value: object, name: str) -> float:
+    """The value as a float, if it is above 0 and at most 1."""
     number = _as_real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
@@ -79,6 +83,7 @@ def share(value: object, name: str) -> float:
 
 
 def choice(value: object, name: str, *, options: Collection[str]) -> str:
+    """The value, if it is one of the ``options``, of which there are at least two."""
     if not isinstance(value, str) or value not in options:
         *earlier, last = options
         raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(earlier)} or {last}")
@@ -99,7 +104,7 @@ def given_path(value: object, name: str) -> Path:
         raise UnsupportedOption(f"{name} is the URL {show(text)}; give a path on this machine")
     try:
         Path(text).stat()
-    except OSError as error:
+    except OSError as error:  # other errors, as of a path that does not exist yet, are left to the caller
         if error.errno == ELOOP:
             raise UnsupportedOption(f"{name} is {show(text)}, a link to itself; correct the link") from error
     return Path(text)
@@ -138,8 +143,8 @@ def named_instance(
     """An instance of the class with this name; or the value itself, if it has the methods of such a class."""
     if isinstance(value, str) and value.lower().replace("_", "-") in classes:
         return classes[value.lower().replace("_", "-")]()
-    able = all(callable(getattr(value, method, None)) for method in methods)
-    if isinstance(value, str | type) or not able:
+    has_methods = all(callable(getattr(value, method, None)) for method in methods)
+    if isinstance(value, str | type) or not has_methods:
         names = ", ".join(map(repr, classes))
         shown = value.__name__ if isinstance(value, type) else show(value)
         needed = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
@@ -170,21 +175,21 @@ class Checked:
 
 def show(value: object) -> str:
     """The value as messages show it: on one line, cut if it is long."""
-    if isinstance(value, int) and value.bit_length() > 8 * VALUE_LENGTH:
+    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
-    number = isinstance(value, Real)
-    text = str(cast("object", value)) if number else repr(value)
+    # the repr of a number of NumPy would name its type
+    text = str(cast("object", value)) if isinstance(value, Real) else repr(value)
     line = " ".join(text.split())
     return line if len(line) <= VALUE_LENGTH else f"{line[:VALUE_LENGTH]}…"
 
 
+# The number in an array without axes; any other value unchanged.
 def _scalar(value: Any) -> Any:
-    # the number in an array without axes
     return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
 
 
-def _as_whole(value: Any) -> int | None:
-    import numpy as np
+def _as_whole(value: Any) -> int | None:  # None if it is not a whole number
+    import numpy as np  # not at the top: importing attomaton must stay fast
 
     value = _scalar(value)
     if isinstance(value, bool | np.bool_ | np.ndarray):
@@ -198,7 +203,7 @@ def _as_whole(value: Any) -> int | None:
         return None
 
 
-def _as_real(value: Any) -> float | None:
+def _as_real(value: Any) -> float | None:  # None if it is not a finite number
     value = value if isinstance(value, Real) else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None

@@ -34,8 +34,8 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
     fetch.
     """
     texts = [asset(package, f"{name}.js") for name in scripts]
-    script = "\n".join([asset(COMMON, "elements.js"), *texts])
-    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    statements = "\n".join([asset(COMMON, "elements.js"), *texts])
+    script = f'"use strict";\n(() => {{\n{statements}\n}})();'  # a function, so that its names are not global
     style = asset(COMMON, "style.css") + asset(package, "style.css")
     body = asset(package, "body.html") + f'<script type="application/json" id="data">{data}</script>\n'
     body += f"<script>{script}</script>"
@@ -46,6 +46,7 @@ def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
     """The HTML around a body, with this style and with what else ``policy`` allows."""
     policy = f"default-src 'none'; {policy}style-src '{digest(style)}'"
     values = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
+    # page.html has the names of these values between %%, so every second text is a name
     texts = asset(COMMON, "page.html").split("%%")
     return "".join(values[text] if odd % 2 else text for odd, text in enumerate(texts))
 
@@ -59,7 +60,7 @@ def embed_page(page: str, *, height: int) -> str:
     )
 
 
-def digest(text: str) -> str:
+def digest(text: str) -> str:  # as a content security policy writes it
     return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

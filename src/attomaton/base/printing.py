@@ -18,13 +18,16 @@ from io import StringIO
 from typing import Any
 
 PRINTED_ROWS = 8  # rows shown of a table
-TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
+TOKEN_LENGTH = 40  # characters shown of a token
+TEXT_LENGTH = 600  # characters shown of any other text in a notebook
 LONGEST_UNCUT = 4096  # characters of the longest word that a terminal shows in full: no path is longer
-CUT_WORD, LONGEST_CELL = 200, 20_000  # characters shown of a longer word, and of any text in a terminal
+CUT_WORD = 200  # characters shown of a longer word in a terminal
+LONGEST_CELL = 20_000  # characters shown of any text in a terminal
 WIDTH = 100  # most characters per line of a drawn table
 FULL_BAR = 20  # characters of a full bar in plain text
 MOST_HTML_ROWS = 200  # most rows of a table in a notebook
 UNBROKEN = 18  # characters of a cell that a notebook does not break
+LEFT_ALIGNED = ("item", "coefficient", "")  # headers of the columns of a listing that contain names
 
 # Colours that readers with any kind of colour vision can distinguish (Okabe and Ito).
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -121,7 +124,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table without a frame; the columns ``item``, ``coefficient`` and the unnamed one are left-aligned."""
+    """A table without a frame; columns of names (:data:`LEFT_ALIGNED`) are aligned left, others right."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -131,7 +134,7 @@ class Listing:
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if header in ("item", "coefficient", "") else cell.rjust(width)
+                cell.ljust(width) if header in LEFT_ALIGNED else cell.rjust(width)
                 for header, cell, width in zip(self.headers, line, widths, strict=True)
             ).rstrip()
             for line in lines
@@ -181,6 +184,7 @@ Block = str | Signal | Grid | Listing | Bars | Chips
 class Printed:
     """A result whose ``_blocks`` define its display for ``print``, the command line and notebooks."""
 
+    # each result overrides this
     def _blocks(self) -> list[Block]:
         raise NotImplementedError
 
@@ -203,6 +207,7 @@ def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
+# A string that is itself a block stays one line, even if it contains line ends, which `clean` then escapes.
 def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
     return [block] if isinstance(block, str) else str(block).split("\n")
 
@@ -227,10 +232,11 @@ def _draw_grid(grid: Grid, width: int) -> list[str]:
     from rich.console import Console
     from rich.text import Text
 
-    paper = StringIO()
-    console = Console(file=paper, width=width, color_system=None, force_terminal=False, force_jupyter=False)
+    drawn = StringIO()
+    console = Console(file=drawn, width=width, color_system=None, force_terminal=False, force_jupyter=False)
     console.print(draw_table(grid, lambda text: Text(clean(text))))
-    return [*([clean(grid.title)] if grid.title else []), *paper.getvalue().splitlines()]
+    title = [clean(grid.title)] if grid.title else []
+    return title + drawn.getvalue().splitlines()
 
 
 _FRAME = (
@@ -257,6 +263,7 @@ def draw_html(blocks: Sequence[Block]) -> str:
     return f'<div style="{_FRAME}">{"".join(map(_html_block, blocks))}</div>'
 
 
+# A block as HTML; a line, good or bad news or not, is the last case.
 def _html_block(block: Block) -> str:
     match block:
         case Grid(title, headers, rows):
@@ -274,24 +281,27 @@ def _html_block(block: Block) -> str:
             return f'<div style="margin:.2em 0;white-space:pre-wrap">{_html_cell(block)}</div>'
 
 
+# A table as HTML, cut to MOST_HTML_ROWS. Columns of numbers are aligned right. Without any header, the row of
+# headers is left out, and the first column gets their quiet style.
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    shown, has_headers = rows[:MOST_HTML_ROWS], any(headers)
-    styles: list[str] = []
+    shown = rows[:MOST_HTML_ROWS]
+    has_headers = any(headers)
+    styles: list[str] = []  # of the cells of each column
     for column in range(len(headers)):
         cells = [row[column] for row in shown]
         are_numbers = all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
         styles.append(f"{_CELL}{'right' if has_headers and are_numbers else 'left'}")
-    head = "".join(
+    header_cells = "".join(
         f'<th style="{style};{_HEAD}">{_html_text(name)}</th>'
         for name, style in zip(headers, styles, strict=True)
     )
     if not has_headers:
         styles[0] += f";{_QUIET}"
     body = "".join(f"{_ROW}{''.join(map(_html_table_cell, row, styles))}</tr>" for row in shown)
-    hidden = len(rows) - len(shown)
-    more = f'<div style="{_QUIET}">and {count_noun(hidden, "more row")}</div>' if hidden else ""
-    top = f"<thead>{_ROW}{head}</tr></thead>" if has_headers else ""
-    return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
+    n_hidden = len(rows) - len(shown)
+    remark = f'<div style="{_QUIET}">and {count_noun(n_hidden, "more row")}</div>' if n_hidden else ""
+    header = f"<thead>{_ROW}{header_cells}</tr></thead>" if has_headers else ""
+    return f'<table style="{_TABLE}">{header}<tbody>{body}</tbody></table>{remark}'
 
 
 def _html_table_cell(cell: object, style: str) -> str:
@@ -311,12 +321,13 @@ def _html_cell(cell: object) -> str:
 
 
 def _html_chip(chip: Chip) -> str:
-    shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
+    opacity = 0.16 + 0.34 * chip.weight  # of BLUE: visible at the least weight, and readable text at weight 1
+    shade = f";background:rgba(0,114,178,{opacity:.2f});font-weight:600" if chip.weight else ""
     small = '<br><span style="font-size:.75em;font-weight:400">'
     note = f"{small}{_html_text(chip.note)}</span>" if chip.note else ""
     return f'<span style="{_CHIP}{shade}">{_html_text(shorten(chip.text))}{note}</span>'
 
 
+# Text as HTML; right-to-left words do not reorder the text around them.
 def _html_text(text: str) -> str:
-    """Text as HTML; right-to-left words do not reorder the text around them."""
     return _RIGHT_TO_LEFT_WORD.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

@@ -26,6 +26,7 @@ def rows_of(offsets: Int64) -> Int64:
 
 def ranges_of(starts: Int64, lengths: Integers) -> Int64:
     """The numbers start … start + length − 1 of each range, one range after the other, shape (Σ lengths,)."""
+    # the k-th number of all is start + (k − the sum of the lengths of earlier ranges)
     return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
 
 
@@ -100,6 +101,8 @@ def softmax_runs(logits: Float64, starts: Int64) -> Float64:
 
 def log_sums(logits: Float64, offsets: Int64) -> Float64:
     """Ln Σ e^{logit} over each row, shape (n_rows,); no row is empty."""
-    starts, lengths = offsets[:-1], np.diff(offsets)
+    starts = offsets[:-1]
+    lengths = np.diff(offsets)
+    # ln Σ e^x = m + ln Σ e^(x − m), with the largest logit m of the row, so that no power overflows
     highest = np.maximum.reduceat(logits, starts)
     return highest + np.log(np.add.reduceat(np.exp(logits - np.repeat(highest, lengths)), starts))

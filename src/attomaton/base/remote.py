@@ -16,7 +16,8 @@ from attomaton.base.ranges import RangeReader
 from attomaton.base.stores import NothingThere, open_system, reaching, replaced_error
 
 READ_AHEAD = 1 << 20  # bytes read at once where a file is read sequentially
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
+# A URL may chain schemes, such as `simplecache::s3://`. One letter is not a scheme, but a drive of Windows.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 _WEB = frozenset(["http", "https"])
 
 
@@ -27,7 +28,7 @@ class Stat(NamedTuple):
     tag: str | None
 
 
-def stat_of(details: dict[str, Any]) -> Stat:
+def stat_of(details: dict[str, Any]) -> Stat:  # from what fsspec says about a file
     tag = details.get("ETag") or details.get("etag")
     return Stat(int(details.get("size") or 0), str(tag).strip('"') if tag else None)
 
@@ -37,7 +38,7 @@ class RemoteFile(RangeReader):
 
     def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
         with reaching(url):
-            file = system.open(path, "rb", cache_type="none")
+            file = system.open(path, "rb", cache_type="none")  # BufferedReader buffers instead
         details: Any = getattr(file, "details", None)
         current = stat_of(cast("dict[str, Any]", details)).tag if isinstance(details, dict) else None
         if None not in (current, tag) and current != tag:
@@ -46,7 +47,7 @@ class RemoteFile(RangeReader):
 
     def read_range(self, length: int) -> bytes:
         with reaching(self.name):
-            if self.size is not None:
+            if self.size is not None:  # otherwise the file is read sequentially, and is at this position
                 self.file.seek(self.position)
             return self.file.read(length)
 

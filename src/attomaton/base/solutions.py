@@ -57,15 +57,17 @@ class Solution(Tabular):
     weights: "Float64 | csc_array"
     certificate: Certificate
 
-    def __getattr__(self, name: str) -> Any:  # sparse weights are built when they are first used
+    # Sparse weights are built when they are first used: `trusted` makes solutions without this field, and
+    # Python calls this method only for an attribute that is missing.
+    def __getattr__(self, name: str) -> Any:
         if name != "weights" or "components" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         settle(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
         return self.weights
 
     def __repr__(self) -> str:
-        size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
-        return f"{type(self).__name__}({size}, {status}: {self.certificate})"
+        status = self.status.name.lower()
+        return f"{type(self).__name__}({self.scores.num_rows:,} scores, {status}: {self.certificate})"
 
     def _table(self) -> pa.Table:
         return self.scores
@@ -104,8 +106,8 @@ def check_weights(weights: object, n_tokens: int, name: str) -> None:
     from scipy.sparse import csc_array  # takes long to import, so only when needed
 
     if not isinstance(weights, csc_array):
-        sides: Any = np.shape(check_floats(weights, (None, None), name))
-        check_floats(weights, (sides[0], sides[0]), name)
+        n_rows = len(check_floats(weights, (None, None), name))
+        check_floats(weights, (n_rows, n_rows), name)
         return
     try:
         weights.check_format(full_check=True)
@@ -116,6 +118,7 @@ def check_weights(weights: object, n_tokens: int, name: str) -> None:
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
+    """The score of each node, a pair of query and token, as a table of :data:`SCORE_SCHEMA`."""
     columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
     return make_table(SCORE_SCHEMA, columns)
 
@@ -164,8 +167,10 @@ def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
 
     W for E is W for E/c divided by c²; scores do not change. c is a power of two, so no digit is lost.
     """
+    # mean length = m √(mean over the rows e of Σ (e/m)²). The largest entry m keeps squares from overflow and
+    # from vanishing. Without rows, or if all entries are zero, both factors are 1.
     largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
     squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)
-    scale = largest * ((float(np.sqrt(squares.mean())) if len(squares) else 0.0) or 1.0)  # or all are zero
-    scale = 2.0 ** round(float(np.log2(scale)))
+    mean_length = largest * ((float(np.sqrt(squares.mean())) if len(squares) else 0.0) or 1.0)
+    scale = 2.0 ** round(float(np.log2(mean_length)))
     return embeddings / scale, scale

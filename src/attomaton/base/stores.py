@@ -7,7 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from attomaton.base import errors
 
@@ -16,7 +16,7 @@ CREDENTIALS = (
     "GOOGLE_APPLICATION_CREDENTIALS; for public data, FSSPEC_S3_ANON=true or FSSPEC_GS_TOKEN=anon"
 )
 S3_TRIES = 8  # with pauses of half a minute in all
-_SHARED = ("s3://", "s3a://", "gs://", "gcs://")
+_SHARED = ("s3://", "s3a://", "gs://", "gcs://")  # stores whose file system all threads share
 # Scheme of a URL → the library that fsspec needs for it, and how to install it.
 _STORES = {
     **dict.fromkeys(("s3", "s3a"), ("the library s3fs", "'attomaton[remote]'")),
@@ -40,9 +40,12 @@ def reaching(url: str, *, writing: bool = False) -> Generator[None]:
         raise _explain(error, url, writing=writing) from error
 
 
+# An error of a store as one of ours. Errors of botocore and of s3fs are known by their names, so that neither
+# library is imported here.
 def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonError:
     kind = errors.UnwritablePlace if writing else errors.UnreadableSource
-    reason, name = " ".join(str(error).split()), type(error).__name__
+    reason = " ".join(str(error).split())
+    name = type(error).__name__
     failure = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError) and writing:
         return kind(f"{failure}: no such bucket or folder ({reason}); create it, or check the URL")
@@ -63,19 +66,18 @@ def replaced_error(url: str) -> errors.UnreadableSource:
 
 def open_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it; listings are not cached, so new files are seen."""
-    scheme = url.partition("://")[0].rpartition("::")[2].lower()
+    scheme = url.partition("://")[0].rpartition("::")[2].lower()  # the last one, if schemes are chained
     if scheme not in _STORES:
         with errors.needing("a URL"):
             import fsspec
     try:
         import fsspec.core
 
-        core: Any = fsspec.core
         options = {"use_listings_cache": False, **_store_options(scheme)}
         if url.startswith(_SHARED):
             system = _shared_system(scheme, repr(sorted(options.items())), os.getpid())
             return system, str(system._strip_protocol(url))
-        system, path = core.url_to_fs(url, **options)
+        system, path = cast("Any", fsspec.core).url_to_fs(url, **options)
     except ImportError as error:
         raise _missing_library(error, scheme, url) from error
     except ValueError as error:
@@ -83,6 +85,7 @@ def open_system(url: str) -> tuple[Any, str]:
     return system, str(path)
 
 
+# How to install the library of a store, or to reinstall it if it is there but cannot be imported.
 def _missing_library(error: ImportError, scheme: str, url: str) -> errors.MissingExtra:
     library, install = _STORES.get(scheme, (f"another library ({error})", "it"))
     cause = error.__cause__ or error  # fsspec adds a sentence of its own before it
@@ -95,24 +98,23 @@ def _missing_library(error: ImportError, scheme: str, url: str) -> errors.Missin
     return errors.MissingExtra(f"{url} needs {library}: pip install {install}")
 
 
+# The other arguments are only keys of the cache: options may change, and a fork needs its own connections.
+# The file system of a large store, which all threads share; otherwise each would open connections.
 @lru_cache(maxsize=16)
 def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
-    """The file system of a large store, which all threads share; otherwise each would open connections."""
     import fsspec
 
-    spec: Any = fsspec
-    return spec.filesystem(scheme, use_listings_cache=False, **_store_options(scheme))
+    return cast("Any", fsspec).filesystem(scheme, use_listings_cache=False, **_store_options(scheme))
 
 
+# The options of a store: local folders are created as needed, and S3 is retried more often.
 def _store_options(scheme: str) -> dict[str, Any]:
-    """The options of a store: local folders are created as needed, and S3 is retried more often."""
     if scheme in ("file", "local"):
         return {"auto_mkdir": True}
     if scheme not in ("s3", "s3a"):
         return {}
     import fsspec.config
 
-    config: Any = fsspec.config
-    configured: dict[str, Any] = config.conf.get(scheme, {})
+    configured: dict[str, Any] = cast("Any", fsspec.config).conf.get(scheme, {})
     tries = {"retries": {"total_max_attempts": S3_TRIES, "mode": "standard"}}
     return {**configured, "config_kwargs": {**tries, **configured.get("config_kwargs", {})}}

@@ -1,6 +1,7 @@
 """Convert between Arrow tables and typed NumPy columns, and read and write Parquet.
 
-The functions of Arrow are typed as Any here, because its stubs leave them partly unknown.
+Rows of unequal length are a pair (offsets, values): row i has ``values[offsets[i]:offsets[i + 1]]``.
+Functions of Arrow are typed as Any here, because its stubs leave them partly unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,7 @@ _arrow: Any = pa
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     """An Arrow table from NumPy columns, without copies if types agree; lists are (offsets, values)."""
-    fields: Any = schema
-    arrays = [_array(columns[field.name], field.type) for field in fields]
+    arrays = [_array(columns[field.name], field.type) for field in cast("Any", schema)]
     return _arrow.Table.from_arrays(arrays, schema=schema)
 
 
@@ -35,10 +35,11 @@ def table_of(columns: Mapping[str, Any]) -> pa.Table:
 
 def column_of(numbers: Any, missing: Bool | None = None) -> Any:
     """An Arrow column of int64 or float64 numbers, null where ``missing``."""
-    kind: Any = pa.int64() if numbers.dtype.kind == "i" else pa.float64()
-    bits = None if missing is None else _arrow.py_buffer(np.packbits(~missing, bitorder="little"))
-    values = np.ascontiguousarray(numbers, _NUMPY[str(kind)])
-    return _arrow.Array.from_buffers(kind, len(values), [bits, _arrow.py_buffer(values)])
+    arrow_type: Any = pa.int64() if numbers.dtype.kind == "i" else pa.float64()
+    # Arrow marks values that are not null, with one bit each, the lowest bit of a byte first
+    valid = None if missing is None else _arrow.py_buffer(np.packbits(~missing, bitorder="little"))
+    values = np.ascontiguousarray(numbers, _NUMPY[str(arrow_type)])
+    return _arrow.Array.from_buffers(arrow_type, len(values), [valid, _arrow.py_buffer(values)])
 
 
 def text_column(texts: Sequence[str]) -> Any:
@@ -59,7 +60,7 @@ def column(table: pa.Table, name: str) -> NDArray[Any]:
 def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
     """A list column as ``(offsets, values)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
     lists = join_chunks(table.column(name))
-    offsets = numbers_of(lists.offsets).astype(np.int64)
+    offsets = numbers_of(lists.offsets).astype(np.int64)  # into all values, of which a slice has some
     return offsets - offsets[0], numbers_of(lists.values)[offsets[0] : offsets[-1]]
 
 
@@ -73,6 +74,7 @@ def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
 
 
 def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
+    # consecutive rows are a slice, which copies nothing
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
         return table.slice(int(rows[0]), len(rows))
     return table.take(_array(rows, pa.int64()))
@@ -96,18 +98,19 @@ def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, I
 
 def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
     """Ragged rows of non-negative integers as an Arrow array of byte strings, which sort as rows do."""
+    # an integer becomes four bytes, the highest first, so that strings compare as their integers do
     blob = words.astype(">i4")
     buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
     return _arrow.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
+    """The inverse of :func:`rows_to_bytes`: the rows as ``(offsets, values)``."""
     rows = join_chunks(strings)
-    borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
-        rows.offset : rows.offset + len(rows) + 1
-    ]
-    data = np.frombuffer(rows.buffers()[2] or b"", ">i4")[borders[0] // 4 : borders[-1] // 4]
-    return (borders - borders[0]) // 4, data.astype(np.int32)
+    _, offsets, content = rows.buffers()  # None if there are no rows; 8 zero bytes are the only offset, 0
+    borders: Int64 = np.frombuffer(offsets or bytes(8), np.int64)[rows.offset : rows.offset + len(rows) + 1]
+    values = np.frombuffer(content or b"", ">i4")[borders[0] // 4 : borders[-1] // 4]
+    return (borders - borders[0]) // 4, values.astype(np.int32)
 
 
 def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
@@ -150,27 +153,27 @@ def join_chunks(chunked: Any) -> Any:
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
 
 
-def _array(values: Any, kind: Any) -> Any:
-    """Numbers as an Arrow array, without a copy; a list column from its offsets and values."""
+# Values as an Arrow array of this type, a pair (offsets, values) as lists. Numbers whose type agrees are not
+# copied: the array uses their memory.
+def _array(values: Any, arrow_type: Any) -> Any:
     if isinstance(values, tuple):
         offsets, numbers = cast("tuple[Any, Any]", values)
-        return _arrow.LargeListArray.from_arrays(
-            _array(offsets, pa.int64()), _array(numbers, kind.value_type)
-        )
-    dtype = _NUMPY.get(str(kind))
+        borders = _array(offsets, pa.int64())
+        return _arrow.LargeListArray.from_arrays(borders, _array(numbers, arrow_type.value_type))
+    dtype = _NUMPY.get(str(arrow_type))
     flat = cast("NDArray[Any] | None", values if isinstance(values, np.ndarray) else None)
     if dtype is None or flat is None or flat.ndim != 1 or flat.dtype != dtype:
-        return _arrow.array(values, kind)
+        return _arrow.array(values, arrow_type)
     buffer = _arrow.py_buffer(np.ascontiguousarray(flat))
-    return _arrow.Array.from_buffers(kind, len(flat), [None, buffer], 0)
+    return _arrow.Array.from_buffers(arrow_type, len(flat), [None, buffer], 0)  # None: no value is null
 
 
 def numbers_of(array: Any) -> NDArray[Any]:
     """An Arrow array of numbers as a read-only numpy array, copied only if it is not aligned."""
-    kind = _NUMPY.get(str(array.type))
-    if kind is None or array.null_count or not len(array):
+    dtype = _NUMPY.get(str(array.type))
+    if dtype is None or array.null_count or not len(array):
         return array.to_numpy(zero_copy_only=False)
-    numbers = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    numbers = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
     numbers = np.require(numbers, requirements="A")  # Arrow takes buffers that begin anywhere
     numbers.flags.writeable = False
     return numbers
@@ -179,12 +182,10 @@ def numbers_of(array: Any) -> NDArray[Any]:
 def to_pandas(table: pa.Table) -> Any:
     with needing("to_pandas"):
         import pandas as pd  # noqa: F401  # pyright: ignore
-    frame: Any = table
-    return frame.to_pandas()
+    return cast("Any", table).to_pandas()
 
 
 def to_polars(table: pa.Table) -> Any:
     with needing("to_polars"):
         import polars as pl  # pyright: ignore
-    frames: Any = pl
-    return frames.from_arrow(table)
+    return cast("Any", pl).from_arrow(table)

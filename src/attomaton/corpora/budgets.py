@@ -23,6 +23,7 @@ VOCABULARY_SIZE = MAX_TOKENS
 
 def ids_most(n_tokens: int) -> int:
     """The largest vocabulary, gaps included, for this number of tokens: each id gets a name."""
+    # real files leave few ids unused; a small file may leave 65,536
     return min(VOCABULARY_SIZE, 4 * n_tokens + (1 << 16))
 
 
@@ -46,7 +47,8 @@ DOCUMENT_SLACK = 1 << 20
 
 # Bytes and rows that a table read as a whole may unpack to, however small its file; a row of choices takes
 # about 130 bytes in memory.
-TABLE_BYTES, TABLE_ROWS = 1 << 25, 1 << 22
+TABLE_BYTES = 1 << 25
+TABLE_ROWS = 1 << 22
 
 # Values of a `.json` file or table, however small the file: two million, half a gigabyte as objects.
 TABLE_VALUES = 1 << 21
@@ -63,6 +65,7 @@ NAMED_COLUMNS = 20  # columns that an error message lists
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
+    """Bytes to which a row of a file may unpack: ``stored`` is the size of the file on disk."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
@@ -86,6 +89,7 @@ class Allowance:
     documents: int = 0
 
     def spend(self, *, n_bytes: int, documents: int) -> None:
+        """Add what a batch unpacked to; an error if the file has unpacked to far too much."""
         if self.stored is None:
             return
         self.n_bytes += n_bytes
@@ -126,7 +130,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
-def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
+def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:  # `mode` is that of its stat
     kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(

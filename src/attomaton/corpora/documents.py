@@ -81,6 +81,7 @@ class Chunk:
         """Yield chunks of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
+            # the new chunk has the ids `first` to `stop`; those before `start` are only context
             inner_borders = self.documents[(self.documents > start) & (self.documents < stop)]
             document_start = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
             first = max(document_start, start - window)
@@ -90,12 +91,14 @@ class Chunk:
 
     def samples(self, window: int) -> Samples:
         """Make a sample of each label, with its context."""
+        # for each position in ids: the first position of its document
         document_start = np.repeat(self.documents[:-1], np.diff(self.documents))
         position = np.arange(len(self.ids), dtype=np.int64)
+        # a label is the token after its context, so the position of a label is the stop of its context
         stops = position[(position > document_start) & (position >= self.head)]
         starts = np.maximum(document_start[stops], stops - window)
-        ends = {"starts": starts, "stops": stops, "labels": self.ids[stops]}
-        return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
+        borders = {"starts": starts, "stops": stops}
+        return trusted(Samples, values=self.ids, labels=self.ids[stops], n_tokens=self.n_tokens, **borders)
 
 
 def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
@@ -110,11 +113,14 @@ def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
         yield from _cut_evenly(pending, size, window)
 
 
+# Joins chunks without heads, and cuts the result into chunks of equal size, of about `size` tokens.
 def _cut_evenly(chunks: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
-    shifts = np.cumsum([0, *(len(chunk.ids) for chunk in chunks)])
+    shifts = np.cumsum(
+        [0, *(len(chunk.ids) for chunk in chunks)]
+    )  # where each chunk begins in the joined ids
     borders = [chunk.documents[1:] + shift for chunk, shift in zip(chunks, shifts[:-1], strict=True)]
     ids = np.concatenate([chunk.ids for chunk in chunks])
     documents = np.concatenate([[0], *borders])
     whole = trusted(Chunk, ids=ids, documents=documents, head=0, n_tokens=chunks[0].n_tokens)
     n_cuts = max(1, round(len(ids) / size))
-    return whole.cut(max(1, -(-len(ids) // n_cuts)), window)
+    return whole.cut(max(1, -(-len(ids) // n_cuts)), window)  # rounded up

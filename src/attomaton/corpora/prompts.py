@@ -10,6 +10,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import EmptyContext, TokenOutOfRange, UnknownToken
 from attomaton.base.options import check_text
 from attomaton.base.printing import count_noun
+from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32
 from attomaton.corpora.budgets import brief
 from attomaton.corpora.samples import MAX_TOKENS, Samples, check_range
@@ -30,7 +31,7 @@ class Names:
     vocabulary: Vocabulary | None = None
     unknown: tuple[str, ...] = ()
 
-    def __call__(self, token: int) -> str:
+    def __call__(self, token: int) -> str:  # the name of a token
         size = 0 if self.vocabulary is None else len(self.vocabulary)
         if self.unknown and token >= size:
             return self.unknown[token - size]
@@ -74,13 +75,14 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
 def as_samples(contexts: Sequence[Int32], n_tokens: int) -> Samples:
     """Contexts as samples with meaningless labels; unknown words have ids from ``n_tokens`` on."""
     values = np.concatenate([np.empty(0, np.int32), *contexts])
-    stops = np.cumsum([len(ids) for ids in contexts], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
+    offsets = offsets_of(np.array([len(ids) for ids in contexts], np.int64))
+    borders = {"starts": offsets[:-1], "stops": offsets[1:]}
     size = max(n_tokens, int(values.max(initial=-1)) + 1)
-    ends = {"starts": starts, "stops": stops}
-    return trusted(Samples, values=values, labels=values[stops - 1], n_tokens=size, **ends)
+    # any token could be the label; it is the last one of the context
+    return trusted(Samples, values=values, labels=values[offsets[1:] - 1], n_tokens=size, **borders)
 
 
+# The vocabulary that a context in words needs; an error if there is none.
 def _with_vocabulary(vocabulary: Vocabulary | None) -> Vocabulary:
     if vocabulary is None:
         raise UnknownToken("the automaton has no vocabulary, so a context cannot be text; give token ids")
@@ -96,6 +98,8 @@ def _as_list(context: Any) -> list[Any]:
         ) from error
 
 
+# The ids of tokens, and the tokens outside the vocabulary. A text of several tokens is an error: the list is
+# perhaps a list of contexts.
 def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tuple[str, ...]]:
     if not all(isinstance(token, str) for token in tokens):
         raise UnknownToken("the context mixes texts and ids; give tokens as texts only, or as ids only")
@@ -109,6 +113,7 @@ def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tu
     return vocabulary.number_open(words)
 
 
+# A context of ids as an array, shape (length,); an id outside 0 … n_tokens − 1 is an error.
 def _check_ids(context: Any, n_tokens: int) -> Int32:
     try:
         ids: Any = np.asarray(context)

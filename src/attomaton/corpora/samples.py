@@ -1,7 +1,7 @@
 """Samples: contexts of unequal lengths, each with a label, checked once and then trusted.
 
 A context is a slice of one shared array of token ids. So the overlapping windows of a text need two offsets
-for each sample, and no copy of the text.
+for each sample, and no copy of the text. *Trusted* values are made without the checks of ``__post_init__``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,8 +53,10 @@ class Skipped:
         return Skipped(self.count + later.count, later.first if self.first is None else self.first)
 
 
-ID_CURE = "correct the ids, or give the tokenizer of the ids"
 NOTHING_SKIPPED = Skipped()
+
+# What the error for an id outside the vocabulary advises, where a user may not have set `n_tokens`.
+ID_CURE = "correct the ids, or give the tokenizer of the ids"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +86,8 @@ class Samples(Tabular):
 
     def __post_init__(self) -> None:
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
-        values, labels = _integers(self.values, "values"), _integers(self.labels, "labels")
+        values = _integers(self.values, "values")
+        labels = _integers(self.labels, "labels")
         starts = check_int64(self.starts, "starts", error=InvalidSamples)
         stops = check_int64(self.stops, "stops", error=InvalidSamples)
         if not len(starts) == len(stops) == len(labels):
@@ -126,7 +129,8 @@ class Samples(Tabular):
 
         There is one label for each context. ``n_tokens`` is by default the largest id plus one.
         """
-        ids, borders = _integers(values, "values"), _integers(offsets, "offsets")
+        ids = _integers(values, "values")
+        borders = _integers(offsets, "offsets")
         targets = _integers(labels, "labels")
         if len(borders) != len(targets) + 1:
             raise InvalidSamples(
@@ -134,11 +138,12 @@ class Samples(Tabular):
                 "the end of each context"
             )
         _check_sample_offsets(borders, len(ids), "sample")
-        starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
+        starts = borders[:-1].astype(np.int64)
+        stops = borders[1:].astype(np.int64)
         _check_contexts(starts, stops, len(ids))
         size = _vocabulary_size(n_tokens, ids, targets)
 
-        def locate(index: int) -> str:
+        def locate(index: int) -> str:  # the first sample that ends after ids[index] contains it
             sample = int(np.searchsorted(stops, index, side="right"))
             return f"position {index - starts[sample]} of the context of sample {sample}"
 
@@ -167,10 +172,12 @@ class Samples(Tabular):
         borders = _integers([0, len(stream)] if documents is None else documents, "documents")
         longest = min(checked_window(window), len(stream))
         _check_sample_offsets(borders, len(stream), "document")
-        size = _vocabulary_size(n_tokens, stream, stream[:0])
+        size = _vocabulary_size(n_tokens, stream)
         check_range(stream, size, lambda index: f"position {index} of the stream")
+        # for each position of the stream: the first position of its document
         document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
         position = np.arange(len(stream), dtype=np.int64)
+        # a label is the token after its context, so the position of a label is the stop of its context
         stops = position[position > document_start]
         starts = np.maximum(document_start[stops], stops - longest)
         values = stream.astype(np.int32)
@@ -198,16 +205,17 @@ class Samples(Tabular):
         return (self[index] for index in range(len(self)))
 
     def __add__(self, later: "Samples") -> "Samples":
-        names = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
+        # the values of `later` come after ours, so its starts and stops are shifted by the number of ours
+        shifts = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
         joined = {
             name: np.concatenate([getattr(self, name), getattr(later, name) + shift])
-            for name, shift in names.items()
+            for name, shift in shifts.items()
         }
-        size, skipped = max(self.n_tokens, later.n_tokens), self.skipped + later.skipped
-        return trusted(Samples, n_tokens=size, skipped=skipped, **joined)
+        size = max(self.n_tokens, later.n_tokens)
+        return trusted(Samples, n_tokens=size, skipped=self.skipped + later.skipped, **joined)
 
     @cached_property
-    def queries(self) -> Int32:
+    def queries(self) -> Int32:  # the last token of each context
         return self.values[self.stops - 1]
 
     @cached_property
@@ -222,14 +230,17 @@ class Samples(Tabular):
     def chunks(self, max_values: int) -> Iterator["Samples"]:
         """Yield consecutive samples in chunks whose contexts have about ``max_values`` tokens in total."""
         max_values = whole_number(max_values, "max_values", least=1)
-        ends = np.cumsum(self.lengths)
+        ends = np.cumsum(self.lengths)  # tokens in all contexts up to and with that of each sample
         total = int(ends[-1]) if len(ends) else 0
+        # chunk k begins with the first sample up to which contexts have more than k · max_values tokens
         cuts = np.searchsorted(ends, np.arange(max_values, total, max_values), side="right")
         borders = np.unique(np.concatenate([[0], cuts, [len(self)]]))
         for start, stop in pairwise(borders.tolist()):
             yield self.take(slice(start, stop))
 
 
+# A user's integers as an array of one axis. The type is kept, so that a range check sees the numbers before a
+# conversion could wrap them; only uint64 becomes int64, because a sum of the two is float64 in NumPy.
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     numbers = np.require(array, None, CONTIGUOUS)
     if numbers.size == 0 and numbers.ndim == 1:
@@ -244,13 +255,14 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
-def checked_window(window: object) -> int:
+def checked_window(window: object) -> int:  # at least 1
     try:
         return whole_number(window, "window", least=1)
     except UnsupportedOption as error:
         raise InvalidSamples(f"window is {show(window)}; give a whole number, 1 or more") from error
 
 
+# Refuses offsets of `item`s (samples or documents) that do not rise from 0 to the number of ids.
 def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
@@ -260,13 +272,14 @@ def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item
         raise InvalidSamples(f"{item} offsets must not decrease: {item} {falling[0]} ends before it starts")
 
 
+# Refuses contexts that are not within the values, or are empty.
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
     outside = np.flatnonzero((starts < 0) | (stops > n_values) | (starts > stops))
     if len(outside):
+        sample = outside[0]
         raise InvalidSamples(
-            f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], but "
-            f"there are {n_values} values ({count_noun(len(outside), 'such sample')}); correct starts and "
-            "stops"
+            f"the context of sample {sample} is values[{starts[sample]}:{stops[sample]}], but there are "
+            f"{n_values} values ({count_noun(len(outside), 'such sample')}); correct starts and stops"
         )
     empty = np.flatnonzero(starts == stops)
     if len(empty):
@@ -276,6 +289,7 @@ def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
         )
 
 
+# The size that a user gave, checked, or the largest id in the arrays plus one.
 def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) -> int:
     size = n_tokens
     if size is None:
@@ -284,7 +298,8 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
         return whole_number(size, "n_tokens", most=MAX_TOKENS)
     except UnsupportedOption as error:
         raise InvalidSamples(
-            f"n_tokens is {show(size)}, not from 0 to {MAX_TOKENS:,}; number the tokens that occur 0, 1, 2 …"
+            f"n_tokens is {show(size)}, but it must be from 0 to {MAX_TOKENS:,}; renumber the tokens that "
+            "occur as 0, 1, 2 …"
         ) from error
 
 
@@ -294,6 +309,7 @@ def check_range(
     locate: Callable[[int], str],
     cure: str = "raise n_tokens, or correct the ids",
 ) -> None:
+    """Refuse ids outside 0 … n_tokens − 1; ``locate`` says in words where the id at an index is."""
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
         raise TokenOutOfRange(

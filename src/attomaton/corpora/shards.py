@@ -23,20 +23,13 @@ from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64, make_table, write_parquet
+from attomaton.corpora import token_files
 from attomaton.corpora.documents import Chunk, Documents, regroup
 from attomaton.corpora.samples import MAX_TOKENS, Skipped
-from attomaton.corpora.token_files import (
-    GROUP_TOKENS,
-    IDS_SCHEMA,
-    TOKENS,
-    chunk_of,
-    count_groups,
-    has_token_column,
-    read_batches,
-)
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 FOOTERS_AT_ONCE = 16  # footers read in parallel if each is a request to a store
+SCANNED_TOKENS = 1 << 22  # tokens in memory while files are read only to find their largest id
 
 PathOrUrl = str | PathLike[str] | RemotePath
 
@@ -72,13 +65,14 @@ class Shards:
         files = tuple(map(as_path, paths))
         if n_tokens is not None:
             return cls(files, n_tokens)
-        chunks = cls(files, MAX_TOKENS).chunks(1 << 22, window=None)
-        return cls(files, max((int(chunk.ids.max(initial=-1)) for chunk in chunks), default=-1) + 1)
+        chunks = cls(files, MAX_TOKENS).chunks(SCANNED_TOKENS, window=None)
+        largest_id = max((int(chunk.ids.max(initial=-1)) for chunk in chunks), default=-1)  # −1: no ids
+        return cls(files, largest_id + 1)
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
         """Write documents as a shard; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
-        table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
+        table = make_table(token_files.IDS_SCHEMA, {token_files.TOKENS: (offsets, ids)})
         with artifacts.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             artifacts.write_file(folder / "00000.parquet", lambda draft: write_parquet(table, draft))
@@ -89,37 +83,40 @@ class Shards:
         """The number of tokens of each shard, from its footer; an empty document counts as one token."""
         return tuple(int(groups[:, 1].sum()) for groups in self._groups)
 
+    # Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers.
     @cached_property
     def _groups(self) -> tuple[Int64, ...]:
-        """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
         if not any(isinstance(path, RemotePath) for path in self.paths):
-            return tuple(count_groups(path) for path in self.paths)
+            return tuple(token_files.count_groups(path) for path in self.paths)
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            return tuple(pool.map(count_groups, self.paths))
+            return tuple(pool.map(token_files.count_groups, self.paths))
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group alone."""
         groups: list[list[AnyPath]] = []
-        filled = 0
-        for path, tokens in zip(self.paths, self.sizes, strict=True):
-            if not groups or filled + tokens > size:
+        group_size = 0  # tokens in the last group
+        for path, n_tokens in zip(self.paths, self.sizes, strict=True):
+            if not groups or group_size + n_tokens > size:
                 groups.append([])
-                filled = 0
+                group_size = 0
             groups[-1].append(path)
-            filled += tokens
+            group_size += n_tokens
         return [replace(self, paths=tuple(group)) for group in groups]
 
     def cut(self, size: int) -> "Cuts":
         """Consecutive row groups in tasks of about ``size`` tokens; a larger row group is a task alone."""
-        stretches: list[list[int]] = []  # rows of ``Cuts.stretches``
-        starts, filled = [0], 0
+        # A stretch is a run of row groups of one shard, read by one task: [shard, first row group, last row
+        # group + 1, first row]. Each row group extends the last stretch, or begins a new one.
+        stretches: list[list[int]] = []
+        starts = [0]  # the first stretch of each task
+        task_size = 0  # tokens in the current task
         for shard, groups in enumerate(self._groups):
             first_rows = offsets_of(groups[:, 0]).tolist()
-            for group, tokens in enumerate(groups[:, 1].tolist()):
-                if filled and filled + tokens > size:
+            for group, n_tokens in enumerate(groups[:, 1].tolist()):
+                if task_size and task_size + n_tokens > size:
                     starts.append(len(stretches))
-                    filled = 0
-                filled += tokens
+                    task_size = 0
+                task_size += n_tokens
                 if len(stretches) > starts[-1] and stretches[-1][0] == shard:
                     stretches[-1][2] = group + 1
                 else:
@@ -136,8 +133,8 @@ class Shards:
 
     def _batches(self, size: int) -> Iterator[Chunk]:
         for path in self.paths:
-            for batch, row in read_batches(path, size):
-                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
+            for batch, row in token_files.read_batches(path, size):
+                yield token_files.chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +159,9 @@ class Cuts:
         stretches: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, start, stop, first_row in stretches:
             path = self.paths[shard]
-            for batch, row in read_batches(path, size, range(start, stop)):
-                yield chunk_of(batch, self.n_tokens, location=str(path), first_row=first_row + row)
+            for batch, row_in_stretch in token_files.read_batches(path, size, range(start, stop)):
+                row = first_row + row_in_stretch
+                yield token_files.chunk_of(batch, self.n_tokens, location=str(path), first_row=row)
 
 
 def holds_shards(folder: AnyPath) -> bool:
@@ -171,7 +169,7 @@ def holds_shards(folder: AnyPath) -> bool:
     if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
         return False  # isdir: a text given in place of a path may be too long for one
     first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return first is not None and has_token_column(first)
+    return first is not None and token_files.has_token_column(first)
 
 
 TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
@@ -199,7 +197,7 @@ class TokenizedCorpus:
         return self.manifest["documents"]
 
     @property
-    def length(self) -> int:
+    def length(self) -> int:  # the number of tokens in all documents
         return self.manifest["tokens"]
 
     @property
@@ -212,16 +210,18 @@ class TokenizedCorpus:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the column ``tokens`` of all shards in small batches; each shard is checked first."""
-        return (batch for _, batch, _ in self._read())
+        for shard in self._checked_shards():
+            yield from (batch for batch, _ in token_files.read_batches(shard, token_files.GROUP_TOKENS))
 
     def documents(self) -> Documents:
         """Load the whole corpus into memory."""
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
-        for shard, batch, row in self._read():
-            chunk = chunk_of(batch, self.n_tokens, location=str(shard), first_row=row)
-            ids.append(chunk.ids)
-            lengths.append(np.diff(chunk.documents))
+        for shard in self._checked_shards():
+            for batch, row in token_files.read_batches(shard, token_files.GROUP_TOKENS):
+                chunk = token_files.chunk_of(batch, self.n_tokens, location=str(shard), first_row=row)
+                ids.append(chunk.ids)
+                lengths.append(np.diff(chunk.documents))
         offsets = offsets_of(np.concatenate(lengths))
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 
@@ -234,12 +234,12 @@ class TokenizedCorpus:
         """Compare the shards with their digests in the manifest; return the digests."""
         return self._check(self.shards)
 
-    def _read(self) -> Iterator[tuple[AnyPath, pa.RecordBatch, int]]:
+    def _checked_shards(self) -> Iterator[AnyPath]:
         for shard in self.shards:
             self._check([shard])
-            for batch, row in read_batches(shard, GROUP_TOKENS):
-                yield shard, batch, row
+            yield shard
 
+    # The digests of these files; an error if one of them does not match the manifest.
     def _check(self, paths: Sequence[AnyPath]) -> list[str]:
         files = {path.name: self.manifest["files"][path.name] for path in paths}
         return artifacts.check_files(self.folder, files, again="tokenise the corpus again")

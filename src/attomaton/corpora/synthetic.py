@@ -18,6 +18,8 @@ from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 
 MOST_SAMPLES = 10**9  # most samples to draw
+DRAWS_TRIED = 10_000  # corpora drawn in search of one with the requested property
+MOST_COMPANIONS = 5  # random tokens in a context, besides the label and the query
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,13 @@ class BlockOrder:
     @property
     def precedes(self) -> Bool:
         """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the expected order."""
-        reach = np.zeros((len(self.sizes), len(self.sizes)), bool)
-        reach[:-1, -1] = True
+        precedes = np.zeros((len(self.sizes), len(self.sizes)), bool)
+        precedes[:-1, -1] = True  # the block of the query comes last
+        # arcs lead to later blocks, so in this order the row of `below` is complete when it is used
         for above, below in sorted(self.arcs, reverse=True):
-            reach[above] |= reach[below]
-            reach[above, below] = True
-        return reach
+            precedes[above] |= precedes[below]
+            precedes[above, below] = True
+        return precedes
 
 
 class Blocks(BlockOrder):
@@ -108,18 +111,22 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
         raise InvalidSamples(
             f"n_samples is {n_samples}, too few for all ties and arcs; give {len(needed)} or more"
         )
-    block_of, precedes = order.block_of, order.precedes
+    block_of = order.block_of
+    precedes = order.precedes
+    # for each block, the tokens that a label of this block may win against: its own block and later ones
     compatible = [
         np.flatnonzero(precedes[block, block_of] | (block_of == block)) for block in range(len(order.sizes))
     ]
-    drawn = needed
+    samples = needed
     for _ in range(n_samples - len(needed)):
         label = int(rng.integers(order.n_tokens))
-        companions = rng.choice(compatible[int(block_of[label])], size=int(rng.integers(0, 6))).tolist()
-        drawn.append(Sample((*rng.permutation([label, *companions]).tolist(), order.query), label))
-    contexts, labels = [sample.context for sample in drawn], [sample.label for sample in drawn]
-    mixed = Samples.from_lists(contexts, labels, n_tokens=order.n_tokens)
-    return mixed.take(rng.permutation(len(mixed)))
+        n_companions = int(rng.integers(0, MOST_COMPANIONS + 1))
+        companions = rng.choice(compatible[int(block_of[label])], size=n_companions).tolist()
+        samples.append(Sample((*rng.permutation([label, *companions]).tolist(), order.query), label))
+    contexts = [sample.context for sample in samples]
+    labels = [sample.label for sample in samples]
+    ordered = Samples.from_lists(contexts, labels, n_tokens=order.n_tokens)
+    return ordered.take(rng.permutation(len(ordered)))
 
 
 def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
@@ -137,18 +144,12 @@ def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window
 
 
 def draw_cyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
-    """Draw samples with a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+    """Draw cyclic samples; ``rng``, ``n_tokens``, ``n_samples``, ``window``: see :func:`draw_random`."""
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
 def draw_acyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
-    """Draw samples without a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+    """Draw acyclic samples; ``rng``, ``n_tokens``, ``n_samples``, ``window``: see :func:`draw_random`."""
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
@@ -172,7 +173,8 @@ def draw_ordered(
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
     window = whole_number(window, "window", least=2, most=n_tokens)
     n_samples = whole_number(n_samples, "n_samples", least=1, most=MOST_SAMPLES)
-    for _ in range(10_000):
+    for _ in range(DRAWS_TRIED):
+        # ranks[query][token]: the label is the token of the context with the smallest rank
         ranks: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
         contexts: list[list[int]] = []
         labels: list[int] = []
@@ -185,12 +187,12 @@ def draw_ordered(
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):
             return samples
-    raise InvalidSamples("none of 10,000 draws has a cycle; use more samples, or fewer queries")
+    raise InvalidSamples(f"none of {DRAWS_TRIED:,} draws has a cycle; use more samples, or fewer queries")
 
 
 def has_cycle(samples: Samples) -> bool:
     """Whether the token-priority graph of some query has a cycle; plain Python, for small corpora."""
-    graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
+    graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()  # its nodes are pairs (query, token)
     for context, label in samples:
         if label in context:
             for token in set(context) - {label}:
@@ -205,24 +207,29 @@ def has_cycle(samples: Samples) -> bool:
 def _draw_until(
     accepts: Callable[[Samples], bool], rng: Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
-    for _ in range(10_000):
+    for _ in range(DRAWS_TRIED):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
         if accepts(samples):
             return samples
     raise InvalidSamples(
-        f"none of 10,000 draws of {n_samples} samples over {n_tokens} tokens is of the requested kind; "
-        "change n_samples or n_tokens"
+        f"none of {DRAWS_TRIED:,} draws of {n_samples} samples over {n_tokens} tokens is of the requested "
+        "kind; change n_samples or n_tokens"
     )
 
 
+# The samples that show each tie and each arc once: winner, loser and query, with the winner as label.
 def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
-    query, starts = order.query, list(accumulate(order.sizes, initial=0))
+    starts = list(accumulate(order.sizes, initial=0))  # the first token of each block, and the end
+    # in a block, each token wins against the next, and the last against the first: the cycle ties them
     pairs = [
         (start + step, start + (step + 1) % size)
         for start, size in zip(starts, order.sizes, strict=False)
         for step in range(size)
     ]
+    # for an arc, a random token of the first block wins against a random token of the second
     for blocks in order.arcs:
         winner, loser = (int(rng.integers(starts[block], starts[block + 1])) for block in blocks)
         pairs.append((winner, loser))
-    return [Sample((*rng.permutation([winner, loser]).tolist(), query), winner) for winner, loser in pairs]
+    return [
+        Sample((*rng.permutation([winner, loser]).tolist(), order.query), winner) for winner, loser in pairs
+    ]

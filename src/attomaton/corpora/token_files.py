@@ -1,10 +1,15 @@
-"""Parquet files of token ids: a column ``tokens`` of integer lists, one document per row."""
+"""Parquet files of token ids: a column ``tokens`` of integer lists, one document per row.
+
+To read: :func:`read_batches` yields record batches, and :func:`chunk_of` checks and converts each. To write:
+:func:`shard_table` makes tables, and :func:`write_shards` divides them among files, called *shards*.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +27,8 @@ TOKENS = "tokens"  # the column of the documents
 ROWS_AT_ONCE = 1 << 14  # most rows read together
 # Bytes read ahead of a file at a URL: as many as Arrow first reads at the end of a file.
 FOOTER_AHEAD = 1 << 16
-GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
+# Number of tokens at which a row group is closed; a row group is the unit that Parquet reads and compresses.
+GROUP_TOKENS = 1 << 20
 
 _arrow: Any = pa
 # Token ids of a document, its source file, and its row there.
@@ -41,29 +47,34 @@ def chunk_of(
     batch: pa.RecordBatch, n_tokens: int, *, location: str = "the batch", first_row: int = 0
 ) -> Chunk:
     """The documents of a batch as checked arrays; errors cite ``location`` and the row."""
-    rows: Any = batch
-    check_token_column(rows.schema, location)
-    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
+    documents: Any = batch
+    check_token_column(documents.schema, location)
+    offsets, ids = read_lists(documents.column(TOKENS), n_tokens, location, first_row)
     return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
+# Refuses a table without a column `tokens` of integer lists.
 def check_token_column(schema: Any, location: object) -> None:
     if TOKENS not in schema.names:
         raise UnreadableSource(
             f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
         )
-    kind = schema.field(TOKENS).type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not is_list or not pa.types.is_integer(kind.value_type):
-        raise UnreadableSource(f"{location}: {TOKENS!r} is {kind}, not a list of integers; tokenise first")
+    arrow_type = schema.field(TOKENS).type
+    is_list = pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)
+    if not is_list or not pa.types.is_integer(arrow_type.value_type):
+        fault = f"{TOKENS!r} is {arrow_type}, not a list of integers"
+        raise UnreadableSource(f"{location}: {fault}; tokenise first")
 
 
 def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
-    """An Arrow array of lists of ids as ``(offsets, ids)``; an error names the row and the position."""
-    flat = lists.flatten()
+    """Arrow lists of ids as ``(offsets, ids)``: list ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
+
+    A null, or an id outside 0 … n_tokens − 1, is an error that names the row, counted from ``first_row``.
+    """
+    flat = lists.flatten()  # without the values of null lists, so a null list has the length 0
     offsets = offsets_of(arrow_compute().list_value_length(lists).fill_null(0).to_numpy())
 
-    def row_of(index: int) -> int:
+    def row_of(index: int) -> int:  # the last row that begins at or before ids[index]
         return int(np.searchsorted(offsets, index, side="right")) - 1
 
     def locate(index: int) -> str:
@@ -84,13 +95,17 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 def read_batches(
     path: AnyPath, size: int, groups: range | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row."""
+    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row.
+
+    The number of rows of a batch follows from the mean length of the documents in the whole file.
+    """
     file = _open_tokens(path)
-    n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
-    rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
-    row = 0
+    n_rows, n_tokens = _group_sizes(file).sum(axis=0).tolist()
+    mean_length = max(1, n_tokens // max(1, n_rows))  # of a document, in tokens
+    rows_at_once = min(ROWS_AT_ONCE, max(1, size // mean_length))
     chosen = None if groups is None else list(groups)
     reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
+    row = 0  # counted from the first chosen row group
     while (batch := _explained(path, lambda: next(reader, None))) is not None:
         yield batch, row
         row += batch.num_rows
@@ -98,18 +113,20 @@ def read_batches(
 
 def count_groups(path: AnyPath) -> Int64:
     with _open_tokens(path) as file:
-        return _groups_of(file)  # rows and tokens of each row group, shape (n_groups, 2)
+        return _group_sizes(file)
 
 
-def _groups_of(file: Any) -> Int64:
+# The rows and the tokens of each row group, shape (n_groups, 2), from the footer alone. Parquet stores a list
+# column flat, under a path such as `tokens.list.element`, and counts an empty list as one value.
+def _group_sizes(file: Any) -> Int64:
     footer: Any = file.metadata
-    counts = np.zeros((footer.num_row_groups, 2), np.int64)
-    for number in range(len(counts)):
+    sizes = np.zeros((footer.num_row_groups, 2), np.int64)
+    for number in range(len(sizes)):
         group = footer.row_group(number)
         columns = (group.column(index) for index in range(footer.num_columns))
-        values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
-        counts[number] = group.num_rows, values
-    return counts
+        ids = (column for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
+        sizes[number] = group.num_rows, sum(column.num_values for column in ids)
+    return sizes
 
 
 def has_token_column(path: AnyPath) -> bool:
@@ -133,6 +150,7 @@ def _open_parquet(path: AnyPath) -> Any:
     return _explained(path, read)
 
 
+# The result of `read`; an error of Arrow or of the disk becomes one that names the file.
 def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
     try:
         return read()
@@ -144,9 +162,19 @@ def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
+    """Documents as rows of a shard: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
-    name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
-    return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
+    # the name of the source in each row, without a Python string for each
+    sources = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
+    return _arrow.Table.from_arrays([lists, sources, _arrow.array(rows)], schema=SHARD_SCHEMA)
+
+
+class _NumberedTable(NamedTuple):
+    """A table of documents, the number of the shard that will contain it, and its number of tokens."""
+
+    shard: int
+    n_tokens: int
+    table: pa.Table
 
 
 def write_shards(
@@ -157,36 +185,43 @@ def write_shards(
     A shard is closed after the table that brings it to ``shard_tokens``; documents are never split.
     """
     written: dict[str, dict[str, Any]] = {}
-    for number, group in groupby(_number_shards(tables, shard_tokens), key=itemgetter(0)):
-        path, counts = path_of(number), {"documents": 0, "tokens": 0}
-        row_groups = _join_tables(((table, n_tokens) for _, n_tokens, table in group), counts)
-        entry = write_file(path, lambda draft, row_groups=row_groups: _write_shard(draft, row_groups))
+    for shard, numbered in groupby(_number_shards(tables, shard_tokens), key=attrgetter("shard")):
+        path = path_of(shard)
+        counts = {"documents": 0, "tokens": 0}  # complete when the shard is written
+        row_groups = _join_tables(numbered, counts)
+        entry = write_file(path, partial(_write_shard, row_groups=row_groups))
         written[path.name] = {**entry, **counts}
     return written
 
 
-def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tuple[int, int, pa.Table]]:
-    shard, filled = 0, 0
+# Yields each table with its shard: a new one begins when the current one has `shard_tokens` tokens or more.
+def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[_NumberedTable]:
+    shard = 0
+    shard_size = 0  # tokens in the current shard so far
     for table in tables:
-        if filled >= shard_tokens:
-            shard, filled = shard + 1, 0
+        if shard_size >= shard_tokens:
+            shard += 1
+            shard_size = 0
         lists: Any = table.column(TOKENS).combine_chunks()
         n_tokens = len(lists.flatten())
-        filled += n_tokens
-        yield shard, n_tokens, table
+        shard_size += n_tokens
+        yield _NumberedTable(shard, n_tokens, table)
 
 
-def _join_tables(tables: Iterable[tuple[pa.Table, int]], counts: dict[str, int]) -> Iterator[Any]:
+# Yields the tables of a shard joined to row groups of at least GROUP_TOKENS tokens (the last may have fewer),
+# and adds the documents and tokens of each table to `counts`.
+def _join_tables(numbered: Iterable[_NumberedTable], counts: dict[str, int]) -> Iterator[Any]:
     pending: list[pa.Table] = []
-    size = 0
-    for table, n_tokens in tables:
+    group_size = 0  # tokens of the pending tables
+    for _, n_tokens, table in numbered:
         pending.append(table)
-        size += n_tokens
+        group_size += n_tokens
         counts["tokens"] += n_tokens
         counts["documents"] += len(table)
-        if size >= GROUP_TOKENS:
+        if group_size >= GROUP_TOKENS:
             yield _arrow.concat_tables(pending)
-            pending, size = [], 0
+            pending = []
+            group_size = 0
     if pending:
         yield _arrow.concat_tables(pending)
 

@@ -16,7 +16,7 @@ from attomaton.base.artifacts.targets import write_target
 from attomaton.base.errors import CorruptRun
 
 _open_safetensors: Any = safetensors.safe_open
-DIGEST = "sha256"
+DIGEST = "sha256"  # the key of the digest in the metadata of a file
 RESTORE_ARRAYS = "delete it, or restore it from a copy"
 
 
@@ -44,10 +44,11 @@ def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Map
     return Path(path)
 
 
+# The bytes of a file, with its metadata sorted by name: the library writes them in arbitrary order.
 def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
-    """The bytes of a file, with its metadata sorted by name: the library writes them in arbitrary order."""
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})
+    # a safetensors file: 8 bytes with the length of the header, a header of JSON, padded to 8 bytes, the data
     size = int.from_bytes(blob[:8], "little")
     header: dict[str, Any] = json.loads(blob[8 : 8 + size])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -56,7 +57,7 @@ def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -
     return len(text).to_bytes(8, "little") + text + blob[8 + size :]
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(path: Path) -> bool:  # "holds" is in the metadata of every file that attomaton writes
     try:
         with _open_safetensors(str(path), "numpy") as file:
             return {"holds", DIGEST} <= dict(file.metadata() or {}).keys()
@@ -79,6 +80,7 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
     return arrays, about
 
 
+# The digest of names, arrays and metadata, in an order that does not depend on the mappings.
 def _digest_all(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> str:
     names = sorted(arrays)
     header = json.dumps([names, sorted(about.items())])

@@ -15,7 +15,9 @@ REPLACED = ", or was replaced after it was opened; load the run again, or write 
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:
     """The manifest entry of a file: digest, size and, under ``blocks``, the digests of its blocks."""
-    whole, digests, size = hashlib.sha256(), "", 0
+    whole = hashlib.sha256()
+    digests = ""  # of all blocks, BLOCK_DIGITS digits each
+    size = 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(BLOCK_BYTES):
             whole.update(block)
@@ -28,13 +30,16 @@ class CheckedFile(RangeReader):
     """An open file that returns only blocks that match their digests."""
 
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
-        self._n_bytes, self._digests = int(entry["bytes"]), str(entry["blocks"])
+        self._n_bytes = int(entry["bytes"])
+        self._digests = str(entry["blocks"])
         super().__init__(file, name, self._n_bytes)
         if len(self._digests) != BLOCK_DIGITS * -(-self._n_bytes // BLOCK_BYTES):
             raise CorruptRun(f"the manifest has an invalid list of blocks for {name}; write the run again")
 
     def read_range(self, length: int) -> bytes:
-        first, last = self.position // BLOCK_BYTES, (self.position + length - 1) // BLOCK_BYTES
+        # reads and checks the whole blocks that contain these bytes; the first of them begins at `start`
+        first = self.position // BLOCK_BYTES
+        last = (self.position + length - 1) // BLOCK_BYTES
         start = first * BLOCK_BYTES
         self.file.seek(start)
         blob = self.file.read(min((last + 1) * BLOCK_BYTES, self._n_bytes) - start)

@@ -57,7 +57,7 @@ def write_file(
 
 
 def draft_name() -> str:
-    return f".{token_hex(8)}{DRAFT}"
+    return f".{token_hex(8)}{DRAFT}"  # hidden, and of 64 random bits, so unique
 
 
 def identify_file(path: AnyPath) -> str:

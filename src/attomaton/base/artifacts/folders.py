@@ -20,6 +20,8 @@ from attomaton.base.artifacts.partials import drop_partial, open_partial, parent
 from attomaton.base.artifacts.systems import exchange_folders, flush, flush_tree, link_or_copy
 from attomaton.base.errors import UnwritablePlace
 
+PERMISSIONS = 0o7777  # the bits of a mode that chmod sets; the others are the kind of the file
+
 
 @dataclass(frozen=True)
 class Building:
@@ -78,7 +80,7 @@ def build_folder(
                 if not overwrite:
                     _keep_training(partial, target)
                 _install(partial, target, lock)
-        except BaseException:
+        except BaseException:  # also Ctrl-C; a resumable folder with files is left for the next writer
             is_empty = not any(path.is_file() for path in partial.rglob("*") if path.name != PARTIAL)
             if ownership.is_partial(partial) and (is_empty or not resumable):
                 drop_partial(partial, lock)
@@ -90,8 +92,10 @@ def lock_target(target: Path) -> Generator[ownership.Lock]:
     """Lock a folder that :func:`resolve_target` returned; missing parents are created."""
     with ExitStack() as stack:
         with explained(target):
+            # the deepest first, so that they can be removed in this order if they stay empty
             created = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
             target.parent.mkdir(parents=True, exist_ok=True)
+            # the lock file is next to the target, or in it if its parent cannot be written
             in_parent = os.access(target.parent, os.W_OK | os.X_OK) or not target.exists()
             lock = stack.enter_context(ownership.locked(target, target.parent if in_parent else target))
         try:
@@ -141,10 +145,10 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
     )
 
 
+# Refuse a folder with files, except unfinished folders and locks of ours.
 def _check_empty(target: Path) -> None:
-    """Refuse a folder with files, except unfinished folders and locks of ours."""
-    foreign = sorted(entry.name for entry in target.iterdir() if not ownership.is_partial(entry))
-    foreign = [name for name in foreign if not name.endswith(ownership.LOCK)]
+    names = sorted(entry.name for entry in target.iterdir() if not ownership.is_partial(entry))
+    foreign = [name for name in names if not name.endswith(ownership.LOCK)]
     if foreign:
         raise UnwritablePlace(
             f"{show_path(target)} contains files ({list_first(foreign)}); give a new folder"
@@ -152,6 +156,7 @@ def _check_empty(target: Path) -> None:
 
 
 def check_folder_kind(target: Path, kind: FolderKind) -> None:
+    """Refuse a folder that attomaton wrote, but of another kind."""
     stock = ownership.take_stock(target)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
@@ -160,8 +165,8 @@ def check_folder_kind(target: Path, kind: FolderKind) -> None:
         )
 
 
+# Refuse a folder of ours that would be replaced but cannot be renamed.
 def _check_movable(target: Path) -> None:
-    """Refuse a folder of ours that would be replaced but cannot be renamed."""
     if ownership.take_stock(target) is not None and parent_of_partials(target) == target:
         raise UnwritablePlace(
             f"{show_path(target)} cannot be replaced, because it is your working directory, a mount point, "
@@ -169,8 +174,8 @@ def _check_movable(target: Path) -> None:
         )
 
 
+# Link the training in a target without a learned automaton into the folder that replaces it.
 def _keep_training(partial: Path, target: Path) -> None:
-    """Link the training in a target without a learned automaton into the folder that replaces it."""
     stock = ownership.take_stock(target) if target.exists() else None
     if stock is None or not stock.is_bare_run:
         return
@@ -186,10 +191,10 @@ def _keep_training(partial: Path, target: Path) -> None:
         link_or_copy(target / name, copy)
 
 
+# Move a finished folder to its target, or, if that cannot be renamed, its entries.
 def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
-    """Move a finished folder to its target, or, if that cannot be renamed, its entries."""
     flush_tree(partial)
-    if partial.parent == target:
+    if partial.parent == target:  # the target cannot be renamed, so the folder was built in it
         _move_entries(partial, target)
         drop_partial(partial, lock)
         return
@@ -198,7 +203,7 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
     (draft / PARTIAL).unlink()
     flush(draft)
     if ownership.take_stock(target) is not None:
-        draft.chmod(target.stat().st_mode & 0o7777)
+        draft.chmod(target.stat().st_mode & PERMISSIONS)
         exchange_folders(draft, target, ownership.spare_of(draft))
         flush(target.parent)
         ownership.remove_ours(draft, partial)
@@ -209,7 +214,7 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
     flush(target.parent)
 
 
-def _move_entries(partial: Path, target: Path) -> None:
+def _move_entries(partial: Path, target: Path) -> None:  # the manifest last: it completes the folder
     for entry in sorted(partial.iterdir(), key=lambda path: path.name == MANIFEST):
         if entry.name != PARTIAL:
             entry.rename(target / entry.name)

@@ -18,7 +18,8 @@ from attomaton.base.artifacts.files import draft_name, show_path
 from attomaton.base.artifacts.systems import lock_file, open_no_follow
 from attomaton.base.errors import UnwritablePlace
 
-LOCK_KIND, LOCK_SIZE = "lock of attomaton", 1024
+LOCK_KIND = "lock of attomaton"
+LOCK_SIZE = 1024  # bytes to which each record is padded, so that a new one covers the old one
 
 
 def open_locked(path: Path, target: Path) -> FileIO:
@@ -35,21 +36,22 @@ def open_locked(path: Path, target: Path) -> FileIO:
             if is_new:
                 write_owner(file, draft_name())
             is_free = True
-            with suppress(OSError):
+            with suppress(OSError):  # the file system has no locks
                 is_free = lock_file(file)
             owner = read_owner(file)
             if owner is None:
                 raise _foreign_file(path)
             if not is_free:
                 raise _target_in_use(target, owner)
+            # the owner may have removed the file after it was opened here, and another one created a new file
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
-                    closing.pop_all()
+                    closing.pop_all()  # leave it open
                     return file
 
 
+# A lock file, and whether it is new; None if it has disappeared.
 def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
-    """A lock file, and whether it is new; None if it has disappeared."""
     try:
         return FileIO(open_no_follow(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), "r+"), True
     except FileExistsError:
@@ -59,12 +61,13 @@ def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
     except FileNotFoundError:
         return None, False
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a socket
             raise
         raise _foreign_file(path) from error
 
 
-def write_owner(file: FileIO, draft: str) -> None:  # records have equal lengths
+def write_owner(file: FileIO, draft: str) -> None:
+    """Write the record of this process, which may write the file or folder ``draft``, to its lock file."""
     owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     file.seek(0)
     file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())
@@ -88,6 +91,7 @@ def _foreign_file(path: Path) -> UnwritablePlace:
     return UnwritablePlace(f"{show_path(path)} is not a lock file of attomaton; move it, or write elsewhere")
 
 
+# The error for a target whose lock belongs to a process that is alive.
 def _target_in_use(target: Path, owner: dict[str, Any]) -> UnwritablePlace:
     minutes = (time.time() - float(owner.get("since", 0.0))) / 60
     age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"

@@ -1,4 +1,8 @@
-"""Read and write sealed records: JSON with a digest of its content, so that changes are detected."""
+"""Read and write sealed records: JSON with a digest of its content, so that changes are detected.
+
+The most important one is the manifest, which completes a folder. A changed, truncated or foreign file is not
+a record: :func:`read_sealed` returns None, and :func:`read_manifest` says what is wrong.
+"""
 
 import hashlib
 import json
@@ -17,7 +21,7 @@ from attomaton.base.remote import AnyPath, RemotePath
 # The record of a folder that attomaton wrote: its kind, its files, and its own digest.
 MANIFEST = "manifest.json"
 
-FORMAT = 2
+FORMAT = 2  # of run folders; a folder of another format is refused
 SEAL = "seal"  # the key of the digest in a record
 LARGEST_RECORD = 1 << 28  # bytes of a record; a larger file is not ours
 
@@ -31,7 +35,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, SEAL: digest_record(dict(record))}
 
 
-def is_sealed(record: object) -> bool:
+def is_sealed(record: object) -> bool:  # whether a record has the digest of its other entries
     if not isinstance(record, dict):
         return False
     content = dict(cast("dict[str, Any]", record))
@@ -66,6 +70,7 @@ def was_sealed(path: AnyPath) -> bool:
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
+# The bytes of a file, if it is no link and no larger than a record may be.
 def _read_bytes(path: AnyPath) -> bytes:
     remote = isinstance(path, RemotePath)
     with path.open("rb") if remote else open(open_no_follow(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123

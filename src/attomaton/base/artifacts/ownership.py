@@ -60,14 +60,14 @@ def take_stock(folder: Path) -> Stock | None:
     if manifest is None or not isinstance(manifest.get("kind"), str):
         return None
     stock = Stock(manifest, listed_names(manifest))
-    ours = {MANIFEST} | stock.listed | _names_of_training(folder)
+    ours = {MANIFEST} | stock.listed | _names_of_training(folder)  # names relative to the folder
     parents_of_ours = {str(parent) for name in ours for parent in Path(name).parents}
     for root, subfolders, names in os.walk(folder):
         for path in (Path(root, name) for name in sorted(names)):
             is_ours = path.relative_to(folder).as_posix() in ours or _is_side_record(path)
             if is_ours and stat.S_ISREG(path.lstat().st_mode):
                 stock.files.append(path)
-            elif path.name != f".{path.parent.name}{LOCK}":
+            elif path.name != f".{path.parent.name}{LOCK}":  # the lock of the folder that contains it
                 stock.foreign.append(path.name)
         for path in (Path(root, name) for name in sorted(subfolders)):
             if not path.is_symlink() and str(path.relative_to(folder)) in parents_of_ours:
@@ -80,6 +80,7 @@ def take_stock(folder: Path) -> Stock | None:
     return stock
 
 
+# The names of the files of the training in a run, relative to the run; none if it has no training of ours.
 def _names_of_training(run: Path) -> set[str]:
     manifest = read_sealed(run / INNER / MANIFEST) or {}
     if manifest.get("kind") != INNER:
@@ -97,6 +98,7 @@ def listed_names(record: Mapping[str, Any]) -> set[str]:
     return listed
 
 
+# Whether a file is one of SIDE_RECORDS: sealed, and of the kind that its name says.
 def _is_side_record(path: Path) -> bool:
     return path.name in SIDE_RECORDS and f"{(read_sealed(path) or {}).get('kind')}.json" == path.name
 
@@ -136,9 +138,10 @@ def remove_ours(folder: Path, leftover: Path) -> None:
     warnings.warn(f"{show_path(leftover)} {reason}", stacklevel=2)
 
 
+# Our files in a folder, its records last; the record of an unfinished folder has patterns of names.
 def _our_files(folder: Path) -> list[Path]:
-    """Our files in a folder, its records last; the record of an unfinished folder has patterns of names."""
-    stock, record = take_stock(folder), read_sealed(folder / PARTIAL)
+    stock = take_stock(folder)
+    record = read_sealed(folder / PARTIAL)
     files = [] if stock is None else [*stock.files, *chain.from_iterable(map(_our_files, stock.unfinished))]
     if stock is None or record is not None:
         patterns = [PARTIAL, MANIFEST, DRAFT_PATTERN, f"*/{DRAFT_PATTERN}", *listed_names(record or {})]
@@ -147,8 +150,8 @@ def _our_files(folder: Path) -> list[Path]:
             is_listed = any(fnmatchcase(name, pattern) for pattern in patterns)
             if is_listed and path.is_file() and not path.is_symlink():
                 files.append(path)
-    records = folder / MANIFEST, folder / PARTIAL
-    return sorted(files, key=lambda path: path in records)
+    records = (folder / MANIFEST, folder / PARTIAL)
+    return sorted(files, key=lambda path: path in records)  # False is sorted before True
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,10 @@ def locked(target: Path, parent: Path) -> Generator[Lock]:
     """Lock ``target`` against other processes and threads; the lock file is in the folder ``parent``."""
     path = parent / suffixed_name("." + target.name, LOCK)
     with open_locked(path, target) as file:
-        earlier, draft = (read_owner(file) or {}).get("draft"), draft_name()
+        earlier = (read_owner(file) or {}).get("draft")
+        draft = draft_name()
         _recover(str(earlier), parent, target)
-        if earlier is not None:
+        if earlier is not None:  # None: the lock file was empty, so it is not ours
             write_owner(file, draft)
         try:
             yield Lock(parent / draft)
@@ -179,11 +183,9 @@ def spare_of(draft: Path) -> Path:  # the name of a folder between the renames o
     return draft.with_suffix(".old")
 
 
+# Remove the draft that an owner left next to the target, or in it (for a training in a run).
+# If a kill between two renames left an old folder without its name, it gets the name back.
 def _recover(name: str, parent: Path, target: Path) -> None:
-    """Remove the draft that an owner left next to the target, or in it (for a training in a run).
-
-    If a kill between two renames left an old folder without its name, it gets the name back.
-    """
     for folder, goal in ((parent, target), (target, target / INNER)):
         if not fnmatchcase(name, DRAFT_PATTERN) or not folder.is_dir():
             continue

@@ -33,7 +33,10 @@ def open_partial(
 
 
 def find_partials(target: Path) -> list[Path]:
-    pattern = escape(suffixed_name(target.name, ".partial-" + "?" * ID_DIGITS)[:-ID_DIGITS]) + "?" * ID_DIGITS
+    """The folders next to a target, or in it, that have the name of an unfinished folder for it."""
+    any_id = "?" * ID_DIGITS
+    # the name of the target may contain characters that glob would interpret
+    pattern = escape(suffixed_name(target.name, f".partial-{any_id}").removesuffix(any_id)) + any_id
     partials = (path for path in parent_of_partials(target).glob(pattern) if not path.is_symlink())
     return sorted(path for path in partials if path.is_dir())
 
@@ -60,9 +63,9 @@ def parent_of_partials(target: Path) -> Path:
     return target.parent if not is_fixed and os.access(target.parent, os.W_OK | os.X_OK) else target
 
 
+# A new folder with its record; it gets its name last, so that a kill leaves nothing unknown.
 def _new_partial(target: Path, lock: Lock, record: Mapping[str, Any]) -> Path:
-    """A new folder with its record; it gets its name last, so that a kill leaves nothing unknown."""
-    unique = token_hex(ID_DIGITS // 2)
+    unique = token_hex(ID_DIGITS // 2)  # two digits for each byte
     partial = parent_of_partials(target) / suffixed_name(target.name, f".partial-{unique}")
     draft = partial.with_name(lock.draft.name)
     draft.mkdir()
@@ -71,8 +74,8 @@ def _new_partial(target: Path, lock: Lock, record: Mapping[str, Any]) -> Path:
     return partial
 
 
+# Remove drafts from a folder that is resumed; in a run, only the subfolders are resumed.
 def _clean_partial(partial: Path, kind: FolderKind) -> None:
-    """Remove drafts from a folder that is resumed; in a run, only the subfolders are resumed."""
     for draft in partial.rglob(f".*{DRAFT}"):
         draft.unlink()
     for file in list(partial.iterdir()) if kind == RUN else ():

@@ -63,8 +63,8 @@ def write_run(
     ``run.manifest``, versions and digests.
     """
     path = given_path(folder, "path")
-    tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
-    with build_folder(path, kind, [*tables, *records, ARRAYS_FILE], overwrite=overwrite) as building:
+    files = [*(f"{name}.parquet" for name in run.tables), *(f"{name}.json" for name in run.records)]
+    with build_folder(path, kind, [*files, ARRAYS_FILE], overwrite=overwrite) as building:
         fill_run(building, run)
     return path
 
@@ -94,6 +94,7 @@ def load_run(
 
 
 def fill_run(building: Building, run: Run) -> None:
+    """Write the files of a run to a folder that is being built, and then its manifest."""
     folder = building.folder
     digests: dict[str, dict[str, Any]] = {}
     with explained(folder):
@@ -120,13 +121,16 @@ def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) 
     for tries in range(TRIES + 1):
         try:
             return _read_files(path, manifest)
-        except CorruptRun:
-            before, manifest = manifest, manifests.read_manifest(path, kind)
-            if tries == TRIES or before == manifest:
+        except CorruptRun:  # corrupt, unless the manifest shows that the run was replaced meanwhile
+            earlier = manifest
+            manifest = manifests.read_manifest(path, kind)
+            if tries == TRIES or earlier == manifest:
                 raise
     raise AssertionError  # the last try returns or raises
 
 
+# The files that a manifest lists, checked. The suffix of a file says what it contains; files with `blocks` in
+# their entry are partitions, which are read on demand.
 def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}

@@ -23,20 +23,22 @@ def _optional_module(name: str) -> Any:
         return None
 
 
-_fcntl, _msvcrt = _optional_module("fcntl"), _optional_module("msvcrt")
+_fcntl = _optional_module("fcntl")  # None on Windows
+_msvcrt = _optional_module("msvcrt")  # None elsewhere
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 # Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends.
 _SAFE_FLAGS: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
 LOCKED_BYTE = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
+NEW_FILE_MODE = 0o666  # all may read and write, except as the umask of the user says: the default of `open`
 
 
 def open_no_follow(path: Path, flags: int) -> int:
     """Open a file and return its descriptor, without following a link (``ELOOP``) or blocking on a pipe."""
     if not _NO_FOLLOW and path.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-    return os.open(path, flags | _NO_FOLLOW | _SAFE_FLAGS, 0o666)
+    return os.open(path, flags | _NO_FOLLOW | _SAFE_FLAGS, NEW_FILE_MODE)
 
 
 def flush(path: Path) -> None:
@@ -50,7 +52,7 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def flush_tree(folder: Path) -> None:
+def flush_tree(folder: Path) -> None:  # each folder after what is in it
     for subfolder, _, names in os.walk(folder, topdown=False):
         for name in names:
             flush(Path(subfolder, name))
@@ -76,6 +78,7 @@ def lock_file(file: FileIO) -> bool:
 
 
 def remove_locked(path: Path, file: FileIO) -> None:
+    """Remove a lock file before it is closed, so that nobody locks it in between; on Windows, after."""
     if _fcntl is not None:
         path.unlink(missing_ok=True)
     file.close()
@@ -94,8 +97,8 @@ def exchange_folders(path: Path, target: Path, spare: Path) -> None:
     """Exchange the names of two folders, in three renames through ``spare`` if no call does it at once."""
     renameat2 = _find_renameat2()
     if renameat2 is not None:
-        old, new = os.fsencode(path), os.fsencode(target)
-        if renameat2(AT_WORKING_DIRECTORY, old, AT_WORKING_DIRECTORY, new, RENAME_EXCHANGE) == 0:
+        names = AT_WORKING_DIRECTORY, os.fsencode(path), AT_WORKING_DIRECTORY, os.fsencode(target)
+        if renameat2(*names, RENAME_EXCHANGE) == 0:
             return
         number = ctypes.get_errno()
         if number not in UNSUPPORTED_CALL:

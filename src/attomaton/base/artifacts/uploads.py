@@ -30,11 +30,11 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     remote = check_upload(url, overwrite=overwrite)
     uploaded = [path.relative_to(folder).as_posix() for path in stock.files]
     present = set(remote.names_below())
-    replaced = _owned_names(remote) & present
+    replaced = _owned_names(remote) & present  # our files of an earlier run, which are replaced or removed
     foreign = sorted((present - replaced - {UPLOAD_MARKER}).intersection(uploaded))
     if foreign:
         raise UnwritablePlace(f"{remote / foreign[0]} is not a file of attomaton; choose another URL")
-    token = token_hex(8)
+    token = token_hex(8)  # by which another program that uploads at the same time is noticed
     marker = {"kind": "upload", "token": token, "files": sorted(replaced.union(uploaded))}
     (remote / UPLOAD_MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
     (remote / manifests.MANIFEST).unlink()
@@ -99,12 +99,14 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     return remote
 
 
+# The names of our files in a folder of a store, from its manifest, that of a training in it, and the marker.
 def _owned_names(remote: RemotePath) -> set[str]:
     marker = manifests.read_sealed(remote / UPLOAD_MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
     manifest = manifests.read_sealed(remote / manifests.MANIFEST)
     if manifest is not None:
         names |= listed_names(manifest) | {manifests.MANIFEST, *SIDE_RECORDS}
-        inner = manifests.read_sealed(remote / INNER / manifests.MANIFEST)
-        names |= {f"{INNER}/{name}" for name in (listed_names(inner) | {manifests.MANIFEST} if inner else ())}
+        training = manifests.read_sealed(remote / INNER / manifests.MANIFEST)
+        if training:
+            names |= {f"{INNER}/{name}" for name in listed_names(training) | {manifests.MANIFEST}}
     return names

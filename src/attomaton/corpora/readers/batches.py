@@ -1,4 +1,8 @@
-"""What all readers share: options, batches of documents, and what happens to bad documents."""
+"""What all readers share: options, batches of documents, and what happens to bad documents.
+
+A reader reads each document with :func:`attempt`, which returns an error instead of raising it.
+:meth:`Skips.filter` then raises the error, or counts it and continues, as the option ``skip_bad`` says.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,6 +21,8 @@ TEXT_BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or
 RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
 # Number types of a `.bin` stream, little-endian.
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
+
+LIST_ITEM_BYTES = 8  # of the reference to a token in a list
 
 # A document as text, or as a list of tokens if it is already split.
 Text = str | Sequence[str]
@@ -78,7 +84,7 @@ class Reading(Checked):
         return {name: value for name, value in asdict(self).items() if (name, value) != ("format", None)}
 
 
-def as_reading(reading: object) -> Reading:
+def as_reading(reading: object) -> Reading:  # the argument `reading` of a user, checked
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
@@ -126,7 +132,7 @@ def unpacked_bytes(batch: Batch) -> int:
 
 
 def text_size(text: Text) -> int:
-    return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
+    return len(text) if isinstance(text, str) else sum(map(len, text)) + LIST_ITEM_BYTES * len(text)
 
 
 class Reader(Protocol):
@@ -178,7 +184,7 @@ class Skips:
         self._allowed = reading.skip_bad
         self._skipped = Skipped()
 
-    def add(self, error: AttomatonError) -> None:
+    def add(self, error: AttomatonError) -> None:  # raises it if skipping is not allowed
         if not self._allowed:
             raise error
         self._skipped += Skipped(1, show_hidden(str(error)))
@@ -191,8 +197,10 @@ class Skips:
             else:
                 yield row, result
 
+    # What was skipped since the last call: each batch reports its own.
     def take(self) -> Skipped:
-        skipped, self._skipped = self._skipped, Skipped()
+        skipped = self._skipped
+        self._skipped = Skipped()
         return skipped
 
 
@@ -218,6 +226,7 @@ def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
     return ids
 
 
+# A batch of these documents, and of what was skipped between them; without documents its arrays are empty.
 def token_batch(lists: Sequence[Integers], rows: Sequence[int], skips: Skips) -> TokenBatch:
     offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
     joined = np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32)

@@ -21,16 +21,8 @@ from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import STANDARD_INPUT, Allowance
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import (
-    Batch,
-    Reader,
-    Reading,
-    Skips,
-    TextBatch,
-    as_reading,
-    refuse_reading,
-    unpacked_bytes,
-)
+from attomaton.corpora.readers import batches
+from attomaton.corpora.readers.batches import Batch, Reader, Reading, Skips, TextBatch
 from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten_path
 from attomaton.corpora.readers.numbering import CorpusEncoder, renumber_documents
 from attomaton.corpora.readers.sources import find_readers, is_ids
@@ -71,7 +63,7 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    options = as_reading(reading)
+    options = batches.as_reading(reading)
     documents = _find_documents(source, options)
     if documents is not None:
         return renumber_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
@@ -81,6 +73,7 @@ def read_corpus(
     lengths: list[Int64] = [np.empty(0, np.int64)]
     skipped = NOTHING_SKIPPED
     readers = find_readers(source, options)
+    # one loop over the batches of all readers, so that `break` ends it
     for batch in (batch for reader in readers for batch in checked_batches(reader, options)):
         skipped += batch.skipped
         if len(batch.rows):
@@ -92,17 +85,18 @@ def read_corpus(
     return Documents(np.concatenate(ids), offsets_of(np.concatenate(lengths)), encoder.vocabulary(), skipped)
 
 
+# The documents of a source that is already tokenised, in memory or in a folder; None for any other source.
 def _find_documents(source: Any, reading: Reading) -> Documents | None:
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
         path = source if isinstance(source, RemotePath) else check_path(source, "source")
         corpus = read_tokens(path) if is_tokenized(path) else None
     if corpus is not None:
-        refuse_reading(reading, str(corpus.folder))
+        batches.refuse_reading(reading, str(corpus.folder))
         return corpus.documents()
     if not isinstance(source, Documents):
         return None
-    refuse_reading(reading, "the corpus")
+    batches.refuse_reading(reading, "the corpus")
     return source
 
 
@@ -112,14 +106,14 @@ def with_id_limit(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
 
 def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
     """Yield the batches of a reader; no documents, or far too many for the file size, are an error."""
-    documents, skipped = 0, 0
+    n_documents = 0
     allowance = Allowance(shorten_path(reader.source), reader.stored())
     for batch in reader.batches():
-        documents += len(batch.rows)
-        skipped += batch.skipped.count
-        allowance.spend(n_bytes=unpacked_bytes(batch), documents=len(batch.rows) + batch.skipped.count)
+        n_read = len(batch.rows) + batch.skipped.count
+        n_documents += n_read
+        allowance.spend(n_bytes=batches.unpacked_bytes(batch), documents=n_read)
         yield batch
-    if not documents and not skipped:
+    if not n_documents:
         skips = Skips(reading)
         skips.add(errors.UnreadableSource(f"{reader.source} is empty: it has no documents; leave it out"))
         yield TextBatch([], np.empty(0, np.int64), skips.take())
@@ -132,6 +126,7 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     return _read_text(path, tokenizer, Reading())[0]
 
 
+# A text file as one document, and the SHA-256 of the file.
 def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
     content = read_beginning(file, reading, reading.max_bytes + 1)
@@ -170,7 +165,7 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     """Read a corpus as samples: each token with up to ``window`` preceding tokens as context."""
     check_options(options)
     if isinstance(source, Samples):
-        refuse_reading(as_reading(options.get("reading")), "the Samples")
+        batches.refuse_reading(batches.as_reading(options.get("reading")), "the Samples")
         return source
     return read_samples_and_vocabulary(source, options)[0]
 
@@ -189,7 +184,7 @@ def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Sampl
 
 def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
     check_options(options)
-    reading = as_reading(options.get("reading"))
+    reading = batches.as_reading(options.get("reading"))
     documents, _ = read_documents_and_entry(source, options.get("tokenizer") or "word", reading)
     return documents.windows(options.get("window", WINDOW)), documents.vocabulary
 
@@ -200,28 +195,29 @@ def read_documents_and_entry(
     """Read a corpus into memory; also return its manifest entry: kind, name and digest."""
     path = path_of(source)
     if is_ids(source):
-        refuse_reading(reading, "the sequence")
+        batches.refuse_reading(reading, "the sequence")
     if is_ids(source) and reading.separator is None:
-        samples = Samples.from_windows(source, window=1)
-        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
-        about: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(samples.values)}
+        ids = Samples.from_windows(source, window=1).values  # checked as the ids of samples are
+        documents = Documents(ids, np.array([0, len(ids)], np.int64), None)
+        entry: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(ids)}
     elif path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
         documents, digest = _read_text(source, tokenizer, reading)
-        about = {"kind": "text", "name": printable_name(path), "sha256": digest}
-        about["tokenizer"] = printable_tokenizer(tokenizer)
+        entry = {"kind": "text", "name": printable_name(path), "sha256": digest}
+        entry["tokenizer"] = printable_tokenizer(tokenizer)
     else:
         documents = read_corpus(source, tokenizer=tokenizer, reading=reading, limit=limit)
         digest = digest_arrays(documents.ids, documents.offsets)
-        about = {"kind": "documents", "name": printable_name(path), "sha256": digest}
+        entry = {"kind": "documents", "name": printable_name(path), "sha256": digest}
         split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
         if split_by is not None:
-            about["tokenizer"] = printable_tokenizer(split_by)
-    about |= warn_of_skipped(documents.skipped)
-    if not bool((np.diff(documents.offsets) > 1).any()):
-        raise error_without_samples(source, about, len(documents.offsets) - 1)
-    return documents, about
+            entry["tokenizer"] = printable_tokenizer(split_by)
+    entry |= warn_of_skipped(documents.skipped)
+    if not bool((np.diff(documents.offsets) > 1).any()):  # no document has a context and a label
+        raise error_without_samples(source, entry, len(documents.offsets) - 1)
+    return documents, entry
 
 
+# The path of a corpus on disk or at a URL; None for a corpus in memory.
 def path_of(source: Any) -> AnyPath | None:
     if isinstance(source, TokenizedCorpus):
         return source.folder
@@ -235,6 +231,7 @@ def is_folder(path: AnyPath) -> bool:
     return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
 
 
+# Whether a path is one plain-text file that is one document, which needs no reader.
 def _is_plain_text(path: AnyPath, reading: Reading) -> bool:
     is_document = reading.documents == "file" and reading.format is None and reading.column is None
     is_file = path.suffix in ("", ".txt") and "*" not in path.name and not is_folder(path)
@@ -249,23 +246,24 @@ def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 
+# Warns if documents were skipped; returns what the manifest entry of a corpus says about them.
 def warn_of_skipped(skipped: Skipped) -> dict[str, Any]:
     if skipped.count:
         warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}
 
 
-def error_without_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
+def error_without_samples(source: Any, entry: Mapping[str, Any], n_texts: int) -> errors.UnreadableSource:
     """The error for documents without any sample, such as words that are meant as one document."""
     listed = isinstance(source, Sequence) and not isinstance(source, str)
-    if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
+    if listed and n_texts > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
         return errors.UnreadableSource(
-            f"each of the {size:,} texts is a document of at most one token, so there are no samples; if "
+            f"each of the {n_texts:,} texts is a document of at most one token, so there are no samples; if "
             "the texts are the words of one document, give a list of this list ([words]); if they are "
             "paths, give a folder, a glob or a list of pathlib.Path"
         )
-    name = about.get("name") or "the corpus"
+    name = entry.get("name") or "the corpus"
     return errors.UnreadableSource(
-        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a "
+        f"no document of {name} ({n_texts:,} in total) has two tokens, but a sample needs a context and a "
         "label; give longer documents, or use another tokenizer"
     )

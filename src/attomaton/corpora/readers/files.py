@@ -1,4 +1,8 @@
-"""Open, decompress and hash files on this machine and at URLs, and explain their errors."""
+"""Open, decompress and hash files on this machine and at URLs, and explain their errors.
+
+A :class:`File` is a file of any kind. :class:`FileReader` and :class:`TableReader` are the bases of the
+readers of each format, which work inside :func:`naming`, so that every error names the file.
+"""
 
 import gzip
 import hashlib
@@ -29,6 +33,10 @@ COMPRESSED = (".gz", ".zst")
 CHUNK_BYTES = 1 << 20
 LARGEST_TEXT_TABLE = 1 << 31  # bytes of a table that is read as a whole, uncompressed
 SHOWN_PATH = 80  # characters of a path that a message shows
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+# How other content begins that is given as UTF-8 text.
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+COMPRESSION_MARKS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of gzip and Zstandard
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,12 @@ class File:
         return not self.source.startswith("memory:")
 
     @property
-    def suffix(self) -> str:
+    def suffix(self) -> str:  # in lower case, without the suffix of a compression
         path = Path(self.name.lower())
         return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
     @contextmanager
-    def open(self) -> Generator[BinaryIO]:
+    def open(self) -> Generator[BinaryIO]:  # the content, decompressed if the name says so
         with self.open_raw() as raw:
             suffix = Path(self.name.lower()).suffix
             if suffix == ".gz":
@@ -67,11 +75,11 @@ class File:
                 yield raw
 
     @contextmanager
-    def open_raw(self) -> Generator[BinaryIO]:
+    def open_raw(self) -> Generator[BinaryIO]:  # the bytes as they are stored
         with RemotePath(self.source).open() if is_url(self.source) else open_regular(self.source) as file:
             yield file
 
-    def stored(self) -> int | None:
+    def stored(self) -> int | None:  # the size on disk in bytes; None if it is unknown
         with naming(self.source):
             return None if self.is_url else Path(self.source).stat().st_size
 
@@ -123,17 +131,20 @@ class TableReader(FileReader):
         return f"row {row} of {self.source}"
 
     def read_whole(self) -> str:
-        stored, most = self.stored(), LARGEST_TEXT_TABLE
+        """The text of the file; a file that unpacks to far more than its size on disk is refused."""
+        stored = self.stored()
+        most_bytes = LARGEST_TEXT_TABLE
         if stored is not None:
-            most = min(most, max(TABLE_BYTES, TABLE_RATIO * stored))
+            most_bytes = min(most_bytes, max(TABLE_BYTES, TABLE_RATIO * stored))
         with self.file.open() as raw:
-            blob = raw.read(most + 1)
+            blob = raw.read(most_bytes + 1)  # one more byte shows that there are too many
         self.check_size(len(blob))
-        if stored is not None and len(blob) > most:
-            raise self._repetitive(stored, f"unpacks to more than {most:,} bytes")
+        if stored is not None and len(blob) > most_bytes:
+            raise self._repetitive(stored, f"unpacks to more than {most_bytes:,} bytes")
         self.check_number(blob.count(b"\n"), "rows", TABLE_ROWS)
         return decode_utf8(blob, self.source).removeprefix("\ufeff")
 
+    # Refuses a table that is too large to be read as a whole; `size` is its unpacked size in bytes.
     def check_size(self, size: int) -> None:
         if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
@@ -147,6 +158,7 @@ class TableReader(FileReader):
             "or decompress the file (Parquet: save it as CSV)"
         )
 
+    # Refuses more than `most` rows or values (`noun`), unless the stored file has two bytes for each.
     def check_number(self, number: int, noun: str, most: int) -> None:
         stored = self.stored()
         if stored is not None and number > max(most, stored // 2):
@@ -183,14 +195,15 @@ def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
         raise UnreadableSource(
             f"{source}{position()} does not fit into memory; split large rows, or download it again"
         ) from error
-    except Exception as error:
+    except Exception as error:  # each store behind a URL has errors of its own
         if not is_url(source):
             raise
-        raise UnreadableSource(  # each store behind a URL has errors of its own
+        raise UnreadableSource(
             f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check the URL"
         ) from error
 
 
+# What the error for a missing file adds if its path contains white space, and so may be the text itself.
 def text_cure(source: str) -> str:
     if not any(sign.isspace() for sign in source):
         return ""
@@ -203,14 +216,15 @@ def text_cure(source: str) -> str:
 def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
     """Yield numbered lines, from 1, without line ends; None for a line longer than ``max_bytes``."""
     number = 0
-    while line := file.readline(max_bytes + 2):
+    most = max_bytes + 2  # with the line end \r\n
+    while line := file.readline(most):
         number += 1
-        is_whole_line = line.endswith(b"\n") or len(line) < max_bytes + 2
+        is_whole_line = line.endswith(b"\n") or len(line) < most  # the last line may have no line end
         body = line.rstrip(b"\r\n")
         if is_whole_line and len(body) <= max_bytes:
-            yield number, body.removeprefix(b"\xef\xbb\xbf") if number == 1 else body
+            yield number, body.removeprefix(BYTE_ORDER_MARK) if number == 1 else body
             continue
-        while line and not line.endswith(b"\n"):
+        while line and not line.endswith(b"\n"):  # skip to the end of the long line
             line = file.readline(CHUNK_BYTES)
         yield number, None
 
@@ -224,16 +238,16 @@ def decode_utf8(content: bytes, location: str) -> str:
 
 
 def _encoding_advice(content: bytes) -> str:
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if content.startswith(UTF16_MARKS):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
-    if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
+    if content.startswith(COMPRESSION_MARKS):
         return " (it is compressed); decompress it first (zcat, zstdcat), or end its name in .gz or .zst"
     if b"\0" in content[:CHUNK_BYTES]:
         return " (it contains zero bytes, so it is not text); give a text file"
     return "; convert it to UTF-8 first; for Western text: iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def shorten_path(source: str) -> str:
+def shorten_path(source: str) -> str:  # to its end, which contains the name of the file
     return source if len(source) <= SHOWN_PATH else f"…{source[-SHOWN_PATH:]}"
 
 
@@ -251,7 +265,7 @@ SPOOL_FOLDER = "the temporary folder (TMPDIR), in which standard input is stored
 
 @dataclass(frozen=True, eq=False)
 class StandardInput(File):
-    """The content of standard input, in a temporary file that is deleted with its last reader."""
+    """The content of standard input, in the temporary file ``spool``, deleted with its last reader."""
 
     spool: Any = None
 

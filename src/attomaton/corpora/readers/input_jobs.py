@@ -26,7 +26,8 @@ from attomaton.corpora.token_files import shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-WORD_RECORDS, INPUT_RECORDS = "words", "inputs"  # folders of the records
+WORD_RECORDS = "words"  # folder of the records of each WordsJob
+INPUT_RECORDS = "inputs"  # folder of the records of each EncodeJob
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class InputJob:
     reading: Reading
     out: Path
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Batch]:  # of the reader, until another job fails
         for batch in checked_batches(self.reader, self.reading):
             check_stop()
             yield batch
@@ -55,11 +56,12 @@ class WordsJob(InputJob):
 
     tokenizer: str
 
-    def run(self) -> None:
+    def run(self) -> None:  # unless a record with the same key is there
         key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(self.out, WORD_RECORDS, self.index).get("key") == key:
             return
-        numbering, kind = Numbering(self.tokenizer), None
+        numbering = Numbering(self.tokenizer)
+        kind: str | None = None  # of the documents: "text" or "ids"; None if there are none
         for batch in self.batches():
             if not len(batch.rows):
                 continue
@@ -92,7 +94,7 @@ class EncodeJob(InputJob):
     vocabulary_digest: str
     shard_tokens: int
 
-    def run(self) -> None:
+    def run(self) -> None:  # unless a record with the same key, and its shards, are there
         source = input_key(self.reader, self.reading)
         key = artifacts.digest_record([source, self.ids_digest, self.shard_tokens])
         record = read_record(self.out, INPUT_RECORDS, self.index)
@@ -104,6 +106,7 @@ class EncodeJob(InputJob):
                 shard.unlink()
         self._write_shards({"key": key, "input": source})
 
+    # Writes the shards, and then the record: `keys`, what the input contains, and the digests of the shards.
     def _write_shards(self, keys: dict[str, str]) -> None:
         counts = Counts()
         with artifacts.explained(self.out, resumable=True):
@@ -117,6 +120,7 @@ class EncodeJob(InputJob):
         record |= {**totals, "skipped": asdict(counts.skipped), "files": files}
         self.write_record(INPUT_RECORDS, record)
 
+    # Yields each batch as a table for the shards, and adds what is in it to `counts`.
     def _tables(self, counts: Counts) -> Iterator[pa.Table]:
         vocabulary = _load_vocabulary(self.out / VOCABULARY_FILE, self.vocabulary_digest)
         for batch in self.batches():
@@ -124,7 +128,8 @@ class EncodeJob(InputJob):
             if not len(batch.rows):
                 continue
             if not isinstance(batch, TextBatch):
-                counts.holds, offsets, ids = "ids", batch.offsets, batch.ids
+                counts.holds = "ids"
+                offsets, ids = batch.offsets, batch.ids
             elif vocabulary is None:
                 raise UnreadableSource(f"{self.reader.source} was altered while it was read; read it again")
             else:
@@ -146,7 +151,9 @@ def input_key(reader: Reader, reading: Reading) -> str:
     return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
-def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
+def is_whole(
+    out: Path, record: Mapping[str, Any]
+) -> bool:  # whether all files in a record match their digests
     try:
         artifacts.check_files(out, record.get("files"), again="tokenize again")
     except OSError:
@@ -154,8 +161,8 @@ def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
     return True
 
 
+# Read the vocabulary once per process; the digest distinguishes files of the same name.
 @lru_cache(maxsize=1)
 def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
-    """Read the vocabulary once per process; the digest distinguishes files of the same name."""
     record = json.loads(path.read_text(encoding="utf-8"))
     return None if record is None else Vocabulary.from_record(record)

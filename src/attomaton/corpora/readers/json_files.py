@@ -9,17 +9,12 @@ from typing import Any, TypeVar, cast
 
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableSource
 from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, brief
+from attomaton.corpora.readers import records
 from attomaton.corpora.readers.batches import attempt, too_long
 from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, read_lines
-from attomaton.corpora.readers.records import (
-    FIELD,
-    Document,
-    RecordReader,
-    document_bytes,
-    document_in,
-    document_of,
-)
+from attomaton.corpora.readers.records import FIELD, Document, RecordReader
 
+# Possessive quantifiers (``*+``) never backtrack, so the time grows only with the length of the text.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODER = json.JSONDecoder()
@@ -33,7 +28,9 @@ class JsonTableReader(RecordReader, TableReader):
     def read_values(self) -> str:
         """The text of the file; too many values are an error, because each becomes an object."""
         text = self.read_whole()
-        if _count_values(text) > TABLE_VALUES:
+        if (
+            _count_values(text) > TABLE_VALUES
+        ):  # if so, count again without the brackets and commas in strings
             most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
             self.check_number(_count_values(_STRING.sub("", text)), "values", most)
         return text
@@ -52,6 +49,7 @@ class JsonReader(JsonTableReader):
         text = self.read_values()
         return check_records(lambda: json.loads(text), self.source)
 
+    # Yields each element's number, with its document or the error.
     def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
         with naming(self.source):
             text = self.read_values()
@@ -67,9 +65,10 @@ class JsonReader(JsonTableReader):
             location = f"{self.source}, element {number},"
             yield number, attempt(self._document, value, location, is_single=is_single)
 
+    # The document in an element; `is_single` says that the file contains one object and nothing else.
     def _document(self, value: Any, location: str, *, is_single: bool) -> Document:
         if isinstance(value, dict) or self.reading.column is not None:
-            document = document_in(value, self.reading, location)
+            document = records.document_in(value, self.reading, location)
             if is_single and not isinstance(document, str):
                 field = self.reading.column or FIELD
                 raise UnreadableSource(
@@ -80,8 +79,8 @@ class JsonReader(JsonTableReader):
         elif isinstance(value, int | float):
             raise UnreadableSource(f"{location} is a number; write each document as a list: [[0, 1, 2]]")
         else:
-            document = document_of(value, self.reading, location)
-        if document_bytes(document) > self.reading.max_bytes:
+            document = records.document_of(value, self.reading, location)
+        if records.document_bytes(document) > self.reading.max_bytes:
             raise too_long(location, self.reading, advice="break the document")
         return document
 
@@ -94,12 +93,12 @@ class JsonLinesReader(JsonTableReader):
     """
 
     def table(self) -> list[Any]:
-        records = [
+        rows = [
             explained_json(partial(json.loads, line), f"{self.source}, line {number},")
             for number, line in enumerate(self.read_values().split("\n"), 1)
             if line.strip()
         ]
-        return check_records(lambda: records, self.source)
+        return check_records(lambda: rows, self.source)
 
     def locate(self, row: int) -> str:
         lines = self.read_whole().split("\n")
@@ -116,17 +115,19 @@ class JsonLinesReader(JsonTableReader):
     def _document(self, line: bytes | None, location: str) -> Document:
         if line is None:
             raise too_long(location, self.reading, advice="break the document")
-        return document_in(read_json_value(decode_utf8(line, location), location), self.reading, location)
+        return records.document_in(
+            read_json_value(decode_utf8(line, location), location), self.reading, location
+        )
 
 
-def check_records(read: Callable[[], Any], source: str) -> list[Any]:
-    records = explained_json(read, source)
-    if not isinstance(records, list) or not records:
+def check_records(read: Callable[[], Any], source: str) -> list[Any]:  # a table as a list of objects
+    rows = explained_json(read, source)
+    if not isinstance(rows, list) or not rows:
         raise InvalidSamples(f"{source} is not a list of JSON objects; write one object for each row")
-    for row, record in enumerate(cast("list[Any]", records)):
+    for number, record in enumerate(cast("list[Any]", rows)):
         if not isinstance(record, dict):
-            raise InvalidSamples(f"{source}: record {row} is not an object; write one object for each row")
-    return cast("list[Any]", records)
+            raise InvalidSamples(f"{source}: record {number} is not an object; write one object for each row")
+    return cast("list[Any]", rows)
 
 
 def read_json_value(text: str, location: str) -> Any:
@@ -138,6 +139,7 @@ def read_json_value(text: str, location: str) -> Any:
 
 
 def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
+    """The result of ``parse``; an error of the JSON parser becomes one that names the ``location``."""
     try:
         return parse()
     except RecursionError as error:
@@ -148,11 +150,12 @@ def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
         ) from error
 
 
+# An upper bound for the number of values in JSON: brackets, braces and commas.
 def _count_values(text: str) -> int:
-    """An upper bound for the number of values in JSON: brackets, braces and commas."""
     return text.count("[") + text.count("{") + text.count(",")
 
 
+# Yields the values in a text that contains several in sequence, which ``json.loads`` refuses.
 def _values_in(text: str) -> Iterator[Any]:
     position = 0
     while position < len(text):

@@ -22,6 +22,7 @@ class Numbering:
         self.tokenizer = tokenizer
         self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
 
+    # Texts as (offsets, ids): text i is ids[offsets[i]:offsets[i + 1]]; new tokens get the next numbers.
     def encode(self, texts: Any) -> tuple[Int64, Int32]:
         self.add(distinct_tokens(texts, self.tokenizer))
         return TableEncoder(self.tokenizer, self.numbers).encode(texts)
@@ -44,15 +45,18 @@ class CorpusEncoder:
     """
 
     def __init__(self, tokenizer: str | Vocabulary) -> None:
+        self._initial: Vocabulary | None = None  # the vocabulary that is extended
         if isinstance(tokenizer, Vocabulary):
-            self._initial, self.fixed = tokenizer, tokenizer if tokenizer.is_fixed else None
+            self._initial = tokenizer
+            self.fixed = tokenizer if tokenizer.is_fixed else None
             self._numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
         else:
-            self._initial, self.fixed = None, Vocabulary.fixed(tokenizer)
+            self.fixed = Vocabulary.fixed(tokenizer)
             self._numbering = Numbering(tokenizer)
-        self._kinds = set[str]()
+        self._kinds = set[str]()  # of the batches: "text" or "ids"
 
     def encode(self, batch: Batch) -> tuple[Int64, Int32]:
+        """The documents of a batch as ``(offsets, ids)``."""
         if not isinstance(batch, TextBatch):
             self._kinds.add("ids")
             return batch.offsets, batch.ids
@@ -90,6 +94,7 @@ def renumber_documents(documents: Documents, vocabulary: Vocabulary) -> Document
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
     numbering.add(present.tokens)
+    # old id → new id
     new_ids = np.array([numbering.numbers[token] for token in present.tokens], np.int32)
     extended = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new_ids[documents.ids], vocabulary=extended)

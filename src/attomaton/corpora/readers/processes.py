@@ -30,7 +30,8 @@ _starting = threading.Lock()  # only one thread at a time changes the environmen
 _stop: Any = None  # in a worker: the event that ends the run
 
 
-def check_stop() -> None:  # called between batches
+# Jobs call this between batches, so that a job ends soon after another one has failed.
+def check_stop() -> None:
     if _stop is not None and _stop.is_set():
         raise JobStopped("this job was stopped because another input failed")
 
@@ -42,9 +43,10 @@ class Workers:
     """
 
     def __init__(self, workers: int, progress: Advance = silent) -> None:
-        self._workers, self._progress = workers, progress
+        self._workers = workers
+        self._progress = progress
         self._pool: Any = None
-        self._stop: Any = None
+        self._stop: Any = None  # an event that all workers of the pool check
 
     def __enter__(self) -> Self:
         return self
@@ -56,15 +58,18 @@ class Workers:
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run the jobs; the first error is raised, and leaving the block stops the other jobs."""
-        portable = [job for job in jobs if job.reader.portable] if min(self._workers, len(jobs)) > 1 else []
-        local = [job for job in jobs if not job.reader.portable] if portable else jobs
+        several = min(self._workers, len(jobs)) > 1
+        portable = [job for job in jobs if several and job.reader.portable]
+        local = [job for job in jobs if not (several and job.reader.portable)]
         for done, job in enumerate(local, 1):
             job.run()
             self._progress(done, len(jobs))
         if portable:
             self._run_in_pool(portable, lambda done: self._progress(len(local) + done, len(jobs)))
 
+    # Runs jobs in the pool, which starts at the first call; `advance` gets the number of finished jobs.
     def _run_in_pool(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
+        # loaded only for several processes
         from concurrent.futures import ProcessPoolExecutor, as_completed
         from concurrent.futures.process import BrokenProcessPool
         from multiprocessing import get_context
@@ -111,6 +116,7 @@ def safe_path() -> Generator[None]:
                 os.environ[SAFE_PATH] = before
 
 
+# Runs first in each worker. Ctrl-C reaches all processes of a terminal; only the parent handles it.
 def _begin_worker(stop: Any) -> None:
     global _stop
     _stop = stop
@@ -119,6 +125,7 @@ def _begin_worker(stop: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
+# Waits in a thread of a worker until its parent ends, and then ends the worker at once, even within a job.
 def _end_with_parent() -> None:
     from multiprocessing import parent_process
 

@@ -33,18 +33,21 @@ from attomaton.corpora.readers.files import FileReader
 FIELD = "text"  # the default field of a record
 SHOWN_FIELDS = 8  # fields that an error lists
 LIST_TYPES: Any = (list, tuple)
+TEXT_KINDS = ("O", "U", "T")  # kinds of NumPy arrays that may contain text: objects, and two types of strings
 NO_TOKENS: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
 def document_in(value: Any, reading: Reading, location: str) -> Document:
+    """The document in a field of a record (``reading.column``, or ``text``)."""
     if not isinstance(value, Mapping):
         raise UnreadableSource(
             f"{location} is not a JSON object; write one object with a text on each line (a .json file may "
             "also be a list of texts or objects)"
         )
-    field, fields = reading.column or FIELD, cast("Mapping[str, Any]", value)
+    field = reading.column or FIELD
+    fields = cast("Mapping[str, Any]", value)
     if field not in fields:
         present = ", ".join(brief(name) for name in sorted(map(str, fields))[:SHOWN_FIELDS]) or "none"
         raise UnreadableSource(
@@ -63,7 +66,7 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
     if isinstance(value, str):
         return checked_text(value, location)
     kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may contain tokens
-    items: Any = value.tolist() if kind in ("O", "U", "T") else value
+    items: Any = value.tolist() if kind in TEXT_KINDS else value
     if isinstance(items, LIST_TYPES) and not all(map(_is_id, items)):
         return [_checked_token(item, number, location) for number, item in enumerate(items)]
     try:
@@ -72,6 +75,7 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
         raise UnreadableSource(f"{location} is not a list of ids ({error}); correct it") from error
     if ids.size == 0 and ids.ndim == 1:
         return NO_TOKENS
+    # integers have the kinds i (signed) and u; NumPy makes an array of other kinds from larger integers
     if ids.ndim == 1 and isinstance(items, LIST_TYPES) and ids.dtype.kind not in "iu":
         raise UnreadableSource(f"{location} has an id of more than 64 bits; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
@@ -102,6 +106,7 @@ def split_stream(ids: Any, separator: int | None) -> list[Any]:
         return [ids]
     is_array = isinstance(ids, np.ndarray)
     ends = ids == separator if is_array else [_is_id(token) and token == separator for token in ids]
+    # document i is ids[borders[i]:borders[i + 1]], unless it is empty, as after a separator at the end
     borders: list[int] = [0, *(np.flatnonzero(ends) + 1).tolist(), len(ids)]
     return [ids[start:stop] for start, stop in pairwise(borders) if start < stop]
 
@@ -121,7 +126,8 @@ def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> 
     """Yield numbered documents in batches of about ``TEXT_BATCH_BYTES``; a source has either text or ids."""
     pending: list[Document] = []
     rows: list[int] = []
-    size, has_ids = 0, None
+    size = 0  # bytes of the pending documents
+    has_ids: bool | None = None  # None until the first document that is not empty
     for row, document in documents:
         is_ids = isinstance(document, np.ndarray)
         if has_ids not in (None, is_ids) and len(document):
@@ -132,10 +138,12 @@ def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> 
         has_ids = is_ids if len(document) else has_ids
         pending.append(document)
         rows.append(row)
-        size += max(document_bytes(document), 1)
+        size += max(document_bytes(document), 1)  # an empty document counts, so that batches are closed
         if size >= TEXT_BATCH_BYTES:
             yield _batch(pending, rows, skips, has_ids)
-            pending, rows, size = [], [], 0
+            pending = []
+            rows = []
+            size = 0
     last = _batch(pending, rows, skips, has_ids)
     if pending or last.skipped.count:
         yield last
@@ -146,7 +154,7 @@ def document_bytes(document: Document) -> int:
 
 
 def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, has_ids: bool | None) -> Batch:
-    if has_ids is None:  # an empty list may be either kind
+    if has_ids is None:  # all documents so far are empty; only an empty list may be a list of ids
         has_ids = len(documents) > 0 and all(isinstance(document, np.ndarray) for document in documents)
     if has_ids:
         return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
@@ -156,10 +164,7 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, has
 
 @dataclass(frozen=True, eq=False)
 class MemoryReader(ObjectReader):
-    """A sequence of documents: texts, lists of tokens, lists of ids, or records with such a field.
-
-    Rows are numbered from 0.
-    """
+    """A sequence of texts, of lists of tokens or ids, or of records; rows are numbered from 0."""
 
     documents: Sequence[Any]
     reading: Reading
@@ -201,13 +206,14 @@ class DocumentsReader(ObjectReader):
         return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
 
     def batches(self) -> Iterator[Batch]:
-        ids, offsets = self.documents.ids, self.documents.offsets
+        ids = self.documents.ids
+        offsets = self.documents.offsets
         checked_ids(ids, self.source, self.reading.n_tokens)
         yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
 
 
+# The kind and the bytes of a document: ids of another type or shape may have equal bytes.
 def _content(document: Any) -> tuple[str, bytes]:
-    """The kind and the bytes of a document: ids of another type or shape may have equal bytes."""
     if isinstance(document, str):
         return "text", document.encode("utf-8", "surrogatepass")
     if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):

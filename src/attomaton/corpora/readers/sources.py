@@ -1,4 +1,8 @@
-"""Find the readers of a corpus: of all files of a path, folder, glob or URL, or of an object in memory."""
+"""Find the readers of a corpus: of all files of a path, folder, glob or URL, or of an object in memory.
+
+:func:`find_readers` is called with any corpus. :func:`find_files` lists the files of a path or URL, and
+:func:`reader_of` finds the reader of a file by its suffix.
+"""
 
 import glob
 import os
@@ -19,22 +23,12 @@ from attomaton.base.remote import AnyPath, RemotePath, is_url
 from attomaton.base.stores import reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, brief, refuse_irregular
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers import tables
+from attomaton.corpora.readers import files, tables
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
-from attomaton.corpora.readers.files import (
-    File,
-    FileReader,
-    TableReader,
-    keep_standard_input,
-    naming,
-    printable,
-    shorten_path,
-    suffix_of,
-    text_cure,
-)
+from attomaton.corpora.readers.files import File, FileReader, TableReader, naming, printable, shorten_path
 from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
-from attomaton.corpora.readers.records import DocumentsReader, MemoryReader, split_stream
+from attomaton.corpora.readers.records import TEXT_KINDS, DocumentsReader, MemoryReader, split_stream
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
@@ -59,6 +53,7 @@ BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
+    """The readers of a corpus, at least one; options of ``reading`` that none of them uses are refused."""
     reading = reading or Reading()
     readers = _list_readers(source, reading)
     has_columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
@@ -77,9 +72,10 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     return readers
 
 
+# The readers of a path (one for each file), of a list of paths, or of an object in memory (one).
 def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
-        return [reader_of(keep_standard_input(), reading)]
+        return [reader_of(files.keep_standard_input(), reading)]
     if isinstance(source, RemotePath):
         return _list_readers(source.url, reading)
     if isinstance(source, str | os.PathLike):
@@ -87,10 +83,12 @@ def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, TokenizedCorpus):
         return _list_readers(source.folder, reading)
     if _is_listed(source) and source and all(isinstance(path, os.PathLike) for path in source):
-        return [reader for path in source for reader in _list_readers(path, reading)]
+        return [reader for path in source for reader in _list_readers(path, reading)]  # a list of paths
     return [_reader_in_memory(source, reading)]
 
 
+# The reader of an object in memory. Ids are tested for before other sequences, because a flat sequence of ids
+# is one document, and not a sequence of documents.
 def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if tables.library_of(source) == "datasets":
         return tables.DatasetReader(source, reading)
@@ -102,22 +100,22 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return MemoryReader(split_stream(source, reading.separator), reading)
     kind = cast("type[Any]", type(source))
     if issubclass(kind, np.ndarray) and source.ndim > 0:
-        return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
+        return MemoryReader(source.tolist() if source.dtype.kind in TEXT_KINDS else list(source), reading)
     if _is_listed(source):
         return MemoryReader(source, reading)
-    cure = "; convert it with list(…)" if issubclass(kind, Iterable) else ""
+    cure = "give a path, a URL, a sequence of documents or a dataset"
     if issubclass(kind, BYTE_TYPES):
-        cure = "; decode the bytes, and give a list with the text"
+        cure = "decode the bytes, and give a list with the text"
     elif issubclass(kind, Mapping):
-        cure = "; give a list of texts, or a list of records"
+        cure = "give a list of texts, or a list of records"
     elif hasattr(source, "read"):
-        cure = "; give the path of the file"
-    raise UnreadableSource(
-        f"a corpus of type {kind.__name__} cannot be read; it must be a path, a URL, a sequence of documents "
-        f"or a dataset{cure}"
-    )
+        cure = "give the path of the file"
+    elif issubclass(kind, Iterable):
+        cure = "convert it with list(…)"
+    raise UnreadableSource(f"a corpus of type {kind.__name__} cannot be read; {cure}")
 
 
+# Whether the elements of a source are documents or paths; also true of a text.
 def _is_listed(source: object) -> bool:
     return isinstance(source, Sequence) and not isinstance(source, BYTE_TYPES)
 
@@ -126,13 +124,15 @@ def is_ids(source: Any) -> bool:
     """Whether the source is one document, a flat sequence of ids."""
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
-        return array.ndim == 1 and array.dtype.kind not in "OUTS"
+        return array.ndim == 1 and array.dtype.kind not in (*TEXT_KINDS, "S")  # S: bytes
     listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    # the first item decides; the others are checked when they are read
     return listed and all(isinstance(item, int | np.integer) for item in cast("Sequence[Any]", source)[:1])
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
-    suffix = suffix_of(file, reading)
+    """The reader for the format of a file: the option ``format``, or else the suffix; without one, text."""
+    suffix = files.suffix_of(file, reading)
     reader = READERS.get(suffix) if suffix else TextReader
     if reader is None and reading.format is not None:
         formats = ", ".join(suffix.removeprefix(".") for suffix in READERS)
@@ -163,22 +163,20 @@ def find_files(source: str) -> list[File]:
         else:
             paths = [Path(file) for file in glob.glob(source, recursive=True) if _is_file(Path(file))]  # noqa: PTH207  absolute patterns
     if not paths:
-        raise UnreadableSource(
-            f"{shorten_path(source)} has no files to read; give another folder or glob{text_cure(source)}"
-        )
+        cure = f"give another folder or glob{files.text_cure(source)}"
+        raise UnreadableSource(f"{shorten_path(source)} has no files to read; {cure}")
     return _named_files([file.as_posix() for file in paths])
 
 
+# Yield the files of a folder and its subfolders, except ours; an unreadable folder is an error.
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except ours; an unreadable folder is an error."""
-
     def fail(error: OSError) -> None:
         raise UnreadableSource(
             f"{printable(str(error.filename))} cannot be listed: {error.strerror}; change the "
             "permissions, or leave the folder out"
         ) from error
 
-    for subfolder, folders, files in os.walk(folder, onerror=fail):
+    for subfolder, folders, names in os.walk(folder, onerror=fail):
         folders[:] = sorted(
             name for name in folders if _is_visible(Path(name)) and not _is_our_folder(Path(subfolder, name))
         )
@@ -188,7 +186,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 f"{printable(str(Path(subfolder) / linked[0]))} is a link to a folder, which is not "
                 "followed; give that folder, or remove the link"
             )
-        yield from (Path(subfolder) / name for name in files if _is_visible(Path(name)))
+        yield from (Path(subfolder) / name for name in names if _is_visible(Path(name)))
 
 
 def _not_a_corpus(source: str, kind: str) -> UnreadableSource:
@@ -211,11 +209,12 @@ def is_run_folder(folder: AnyPath) -> bool:
     return written_kind(folder) == RUN.name
 
 
+# Whether attomaton wrote a folder, or is writing it; its output is never part of a corpus.
 def _is_our_folder(folder: Path) -> bool:
-    """Whether attomaton wrote a folder, or is writing it; its output is never part of a corpus."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
+# Whether a path is a regular file: not if it is a folder; a device or a broken link is an error.
 def _is_file(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
@@ -234,22 +233,22 @@ def _is_visible(path: Path | PurePosixPath) -> bool:
     return not any(name.startswith((".", "_")) for name in path.parts)
 
 
+# The files of a URL, which may be a glob, a folder or a file.
 def _find_behind_url(url: str) -> list[File]:
-    folder = RemotePath(url)
-    system, path = folder.system()
+    location = RemotePath(url)
+    system, path = location.system()  # of fsspec; its paths have no scheme
     if GLOB_CHARACTERS.intersection(path):
         with reaching(url):
             paths = [str(name) for name in system.glob(path) if system.isfile(name)]
-    elif system.isdir(path) if folder.is_web else folder.is_dir():
-        if is_tokenized(folder):
-            return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
-        kind = None if folder.is_web else written_kind(folder)
+    elif system.isdir(path) if location.is_web else location.is_dir():  # a web folder is a page of links
+        if is_tokenized(location):
+            return [File(str(shard), shard.name) for shard in read_tokens(location).verify().shards]
+        kind = None if location.is_web else written_kind(location)
         if kind is not None:
             raise _not_a_corpus(url, kind)
-        within = PurePosixPath(path)
         with reaching(url):
             names: list[str] = [str(name) for name in system.find(path)]
-        paths = [name for name in names if _is_visible(PurePosixPath(name).relative_to(within))]
+        paths = [name for name in names if _is_visible(PurePosixPath(name).relative_to(path))]
     else:
         paths = [path]
     if not paths:
@@ -257,8 +256,8 @@ def _find_behind_url(url: str) -> list[File]:
     return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named_files(paths)]
 
 
+# The files with the shortest distinct names: their paths relative to their common folder.
 def _named_files(paths: list[str]) -> list[File]:
-    """The files with the shortest distinct names: their paths relative to their common folder."""
     shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
     names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}
     return [File(path, printable(name)) for path, name in names.items()]

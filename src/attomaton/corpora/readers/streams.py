@@ -30,10 +30,11 @@ class StreamReader(FileReader):
     def batches(self) -> Iterator[TokenBatch]:
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
+            dtype = np.dtype(self.reading.dtype).newbyteorder("<")
+            shape = None
             if suffix_of(self.file, self.reading) == ".npy":
                 dtype, shape = _read_header(file, self.source)
-            else:
-                dtype, shape = np.dtype(self.reading.dtype).newbyteorder("<"), None
+            # the rows of an array of two axes are documents of one length
             width = shape[1] if shape is not None and len(shape) == 2 else None
             cutter = _Cutter(self.source, self.reading, width)
             while len(ids := self._read(file, dtype, position)):
@@ -46,6 +47,7 @@ class StreamReader(FileReader):
                 )
             yield cutter.finish()
 
+    # The next ids of a stream, at most IDS_AT_ONCE; none at its end. One read may return fewer bytes.
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
         blob = bytearray()
         size_at_once = IDS_AT_ONCE * dtype.itemsize
@@ -63,27 +65,29 @@ class StreamReader(FileReader):
 class _Cutter:
     """Cuts a stream, chunk by chunk, into documents of ``width`` ids, or at the separator.
 
-    The current document began at the position ``_start``; ``_segments`` are its ``_length`` ids so far.
+    The current document began at the position ``_start`` of the stream; its ``_length`` ids so far are in
+    ``_segments``.
     """
 
     def __init__(self, source: str, reading: Reading, width: int | None) -> None:
-        self._source, self._reading, self._width = source, reading, width
+        self._source = source
+        self._reading = reading
+        self._width = width
         self._skips = Skips(reading)
         self._segments: list[Integers] = []
-        self._start = self._length = 0
+        self._start = 0
+        self._length = 0
         self._lists: list[Integers] = []  # finished documents
         self._rows: list[int] = []  # and their rows
 
+    # The documents that end in this chunk.
     def cut(self, ids: Integers) -> TokenBatch:
-        """The documents that end in this chunk."""
         start = 0
-        for stop in [*self._stops(ids), None]:
-            segment = ids[start:stop]
-            if len(segment):
-                self._extend(segment)
-            if stop is not None:
-                self._close()
-                start = stop
+        for stop in self._stops(ids):
+            self._extend(ids[start:stop])
+            self._close()
+            start = stop
+        self._extend(ids[start:])  # the beginning of a document that continues in the next chunk
         return self._take()
 
     def finish(self) -> TokenBatch:
@@ -91,18 +95,20 @@ class _Cutter:
             self._close()
         return self._take()
 
-    def _take(self) -> TokenBatch:
+    def _take(self) -> TokenBatch:  # the finished documents, which are then forgotten
         batch = token_batch(self._lists, self._rows, self._skips)
         self._lists, self._rows = [], []
         return batch
 
+    # Where documents end in a chunk: the first of fixed width still lacks width − length ids.
     def _stops(self, ids: Integers) -> list[int]:
-        if self._width is not None:
-            return list(range(self._width - self._length, len(ids) + 1, self._width)) if self._width else []
-        if self._reading.separator is None:
+        if self._width == 0 or (self._width is None and self._reading.separator is None):
             return []
+        if self._width is not None:
+            return list(range(self._width - self._length, len(ids) + 1, self._width))
         return (np.flatnonzero(ids == self._reading.separator) + 1).tolist()
 
+    # Adds ids to the current document; those of a document that is too long are counted, but not kept.
     def _extend(self, segment: Integers) -> None:
         self._length += len(segment)
         if ID_BYTES * self._length <= self._reading.max_bytes:
@@ -112,6 +118,7 @@ class _Cutter:
         else:
             self._segments = []
 
+    # Ends the current document: its ids are checked and added to the finished ones, or its error is reported.
     def _close(self) -> None:
         row = self._start if self._width is None else self._start // max(1, self._width)
         try:
@@ -123,13 +130,16 @@ class _Cutter:
             self._skips.add(error)
         else:
             self._rows.append(row)
-        self._segments, self._start, self._length = [], self._start + self._length, 0
+        self._segments = []
+        self._start += self._length
+        self._length = 0
 
     def _too_long(self) -> UnreadableSource:
         location = f"{self._source}, the document at position {self._start}, at four bytes an id,"
         return too_long(location, self._reading, advice=NAME_SEPARATOR)
 
 
+# The type and the shape of an .npy array, which must be integers in one axis, or in two in row order.
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
     npy: Any = np.lib.format
     try:

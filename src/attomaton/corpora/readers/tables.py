@@ -1,6 +1,7 @@
 """Read documents from tables (Parquet and Arrow files, datasets, frames in memory), one from each row."""
 
 import hashlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -9,15 +10,8 @@ import pyarrow as pa
 
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.tables import arrow_parquet
-from attomaton.corpora.budgets import (
-    CONTAINER,
-    FOOTER_BYTES,
-    TABLE_ROWS,
-    UNPACKED,
-    brief,
-    list_columns,
-    unpacked_most,
-)
+from attomaton.corpora import budgets
+from attomaton.corpora.budgets import brief, list_columns
 from attomaton.corpora.readers.batches import RAISE_LIMIT, Batch, ObjectReader, Reader, Reading
 from attomaton.corpora.readers.columns import document_kind, documents_of_column, find_document_column
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
@@ -25,6 +19,7 @@ from attomaton.corpora.readers.records import MemoryReader, split_stream
 
 COLUMN_BATCH_ROWS = 1000  # rows that are read at once, if they are not too large
 SAMPLE_ROWS = 100  # rows of a pandas column that show the type of its values
+BUFFER_BYTES = 1 << 20  # bytes read together of a large Parquet file
 ARROW_MAGIC = b"ARROW1"
 FRAME_TYPES = ("DataFrame", "LazyFrame", "Series", "Index")
 # Bytes of the largest Parquet file that is read without a buffer, which a damaged page could make huge.
@@ -36,14 +31,15 @@ _types: Any = pa.types
 
 def open_parquet(file: BinaryIO) -> Any:
     """Open a Parquet file; a text or list in its footer that is longer than the file is an error."""
-    size = file.seek(0, 2)
+    size = file.seek(0, io.SEEK_END)
     return arrow_parquet().ParquetFile(
         _arrow.PythonFile(file, "r"),
-        buffer_size=0 if size <= UNBUFFERED else 1 << 20,
+        buffer_size=0 if size <= UNBUFFERED else BUFFER_BYTES,
         pre_buffer=False,
         page_checksum_verification=True,
-        thrift_string_size_limit=min(FOOTER_BYTES, max(1, size)),
-        thrift_container_size_limit=min(CONTAINER, max(64, size // 8)),
+        thrift_string_size_limit=min(budgets.FOOTER_BYTES, max(1, size)),
+        # a list has at most one entry for each eight bytes of the file, but small files may have a few more
+        thrift_container_size_limit=min(budgets.CONTAINER, max(64, size // 8)),
     )
 
 
@@ -57,7 +53,7 @@ class ParquetReader(TableReader):
             footer = parquet.metadata
             size = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
             self.check_size(max(size, footer.num_rows))
-            self.check_number(footer.num_rows, "rows", TABLE_ROWS)
+            self.check_number(footer.num_rows, "rows", budgets.TABLE_ROWS)
             table = parquet.read(use_threads=False)
             table.validate(full=True)  # text of a damaged file may not be UTF-8
             return table
@@ -65,7 +61,8 @@ class ParquetReader(TableReader):
     def batches(self) -> Iterator[Batch]:
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
-            file_size, parquet = raw.seek(0, 2), open_parquet(raw)
+            file_size = raw.seek(0, io.SEEK_END)
+            parquet = open_parquet(raw)
             name = find_document_column(parquet.schema_arrow, self.reading, self.source)
             for group in range(parquet.num_row_groups):
                 batch_rows = self._batch_rows(parquet, group, file_size)
@@ -75,19 +72,19 @@ class ParquetReader(TableReader):
                     yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
+    # The number of rows to read together, from the size that the file declares for the row group.
+    # The column metadata of Arrow are not used: a damaged footer would crash the process.
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
-        """The number of rows to read together, from the size that the file declares for the row group.
-
-        The column metadata of Arrow are not used: a damaged footer would crash the process.
-        """
-        footer, limit = parquet.metadata.row_group(group), self.reading.max_bytes
-        rows, size = max(1, footer.num_rows), max(1, footer.total_byte_size)
-        if size // rows > unpacked_most(file_size, limit):
+        footer = parquet.metadata.row_group(group)
+        n_rows = max(1, footer.num_rows)
+        size = max(1, footer.total_byte_size)  # of all its columns, unpacked
+        if size // n_rows > budgets.unpacked_most(file_size, self.reading.max_bytes):
             raise UnreadableSource(
-                f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
+                f"{self.source}, row group {group}, has rows that unpack to {size // n_rows:,} bytes each; "
                 f"split the documents, or {RAISE_LIMIT}"
             )
-        return max(1, min(COLUMN_BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
+        size_at_once = max(budgets.UNPACKED, 4 * self.reading.max_bytes)  # some documents of the longest
+        return max(1, min(COLUMN_BATCH_ROWS, size_at_once * n_rows // size))
 
 
 @dataclass(frozen=True)
@@ -107,6 +104,7 @@ class ArrowReader(FileReader):
                 row += len(batch)
 
 
+# The schema of an Arrow file, and its record batches with these columns (all if `fields` is None).
 def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
     raw.seek(0)
     magic = raw.read(len(ARROW_MAGIC))
@@ -179,19 +177,19 @@ class ColumnReader(ObjectReader):
                 row += len(chunk)
 
 
-def library_of(value: object) -> str:
+def library_of(value: object) -> str:  # the package that defines its type
     return type(value).__module__.partition(".")[0]
 
 
 def is_data_frame(source: Any) -> bool:
     """Whether this is a frame or a Series of pandas or Polars, or a table or an array of Arrow."""
-    library, name = library_of(source), type(source).__name__
-    return (library in ("pandas", "polars") and name in FRAME_TYPES) or isinstance(
-        source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
-    )
+    if library_of(source) in ("pandas", "polars"):  # neither of which is imported here
+        return type(source).__name__ in FRAME_TYPES
+    return isinstance(source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray)
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
+    """The reader of a frame, a Series, an Arrow table or an Arrow array, whose rows are the documents."""
     library = library_of(source)
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("a LazyFrame has no data yet; call .collect() on it")
@@ -209,6 +207,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         return MemoryReader(cast("list[Any]", column), reading, title)
     if isinstance(column, _arrow.Array):
         column = _arrow.chunked_array([column])
+    # a Series or array of integers is a stream of ids, as an array of NumPy is
     if not is_table and _types.is_integer(column.type) and not column.null_count:
         return MemoryReader(split_stream(column.to_numpy(), reading.separator), reading, title)
     is_list = _types.is_list(column.type) or _types.is_large_list(column.type)
@@ -221,15 +220,18 @@ def read_frame(source: Any, reading: Reading) -> Reader:
     return ColumnReader(column, reading, title)
 
 
+# The column to read of a Polars frame, an Arrow table, or a pandas frame of any objects.
 def _column_of(frame: Any, reading: Reading, title: str) -> Any:
-    """The column to read of a Polars frame, an Arrow table, or a pandas frame of any objects."""
     library = library_of(frame)
     if library == "pandas":
-        names, schema = [str(name) for name in frame.columns], None
+        names = [str(name) for name in frame.columns]
         columns = [frame.iloc[:, index] for index in range(len(names))]
+        schema = None
     else:
         table = frame if library == "pyarrow" else frame.to_arrow()
-        names, schema, columns = table.schema.names, table.schema, table.columns
+        columns = table.columns
+        schema = table.schema
+        names = schema.names
     name = reading.column
     if name is None:
         schema = _guess_schema(names, columns) if schema is None else schema
@@ -241,14 +243,15 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
     return _to_arrow(column) if library == "pandas" else column
 
 
+# The Arrow schema of columns of pandas, from their first rows; objects of mixed types may be text.
 def _guess_schema(names: list[str], columns: list[Any]) -> Any:
     arrays = [_to_arrow(column.dropna().head(SAMPLE_ROWS)) for column in columns]
     types = [_arrow.string() if isinstance(array, list) else array.type for array in arrays]
     return _arrow.schema(list(zip(names, types, strict=True)))
 
 
+# A column as an Arrow array, or as a list if Arrow has no single type for its objects.
 def _to_arrow(series: Any) -> Any:
-    """A column as an Arrow array, or as a list if Arrow has no single type for its objects."""
     if hasattr(series, "to_arrow"):
         return series.to_arrow()
     try:

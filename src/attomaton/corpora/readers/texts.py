@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.corpora.readers.batches import Reading, attempt, too_long
-from attomaton.corpora.readers.files import File, decode_utf8, naming, read_lines
+from attomaton.corpora.readers.files import BYTE_ORDER_MARK, File, decode_utf8, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
 FIRST_BYTES = 1 << 16  # bytes inspected to check whether a file is plain text
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_BLANK_LINES = 64  # before the line inspected
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+# Whether the first line that is not blank begins JSON: an object, or a list of texts or objects.
 def _is_json(beginning: bytes) -> bool:
-    lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", 64)
+    lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", MOST_BLANK_LINES)
     line = next((line.strip() for line in lines if line.strip()), b"")
     if line in (b"{", b"[") or line.startswith((b'[{"', b'["', b'[ {"')):
         return True
@@ -76,6 +77,7 @@ class FastaReader(RecordReader):
     The lines of a sequence are joined; headers (``>``), comments (``;``) and white space are left out.
     """
 
+    # Yields the line of each header, with the sequence below it or the error.
     def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         sequence: _Sequence | None = None
         number = 0
@@ -107,6 +109,7 @@ class _Sequence:
         self._source, self._reading = source, reading
         self._lines: list[str] = []
 
+    # Adds a line of the sequence, and its number; None is a line longer than `max_bytes`.
     def add(self, line: bytes | None, number: int) -> None:
         if self._error is not None or (line is not None and line.startswith(b";")):
             return

@@ -35,7 +35,8 @@ from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import TOKENIZED, VOCABULARY_FILE, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-FIVE_DIGITS = "[0-9]" * 5
+N_DIGITS = 5  # of the number of an input, or of a shard, in the name of a file
+FIVE_DIGITS = "[0-9]" * N_DIGITS
 # The files of a tokenised corpus: shards are numbered by input.
 TOKENIZED_FILES = (
     VOCABULARY_FILE,
@@ -44,7 +45,7 @@ TOKENIZED_FILES = (
     f"{INPUT_RECORDS}/*",
 )
 
-SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
+SHARD_TOKENS = 1 << 25  # tokens of a shard by default: about 50 MB of Parquet
 
 
 def tokenize_corpus(
@@ -137,28 +138,32 @@ class _CorpusJob:
         for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(f"{show_path(target)} contains the corpus ({path}); give another folder")
 
+    # Whether the tokenised corpus in a folder is the result of this job.
     def has_written(self, folder: Path) -> bool:
         if not is_tokenized(folder):
             return False
         inputs = [input_jobs.input_key(reader, self.reading) for reader in self.readers]
         return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
+    # The digest of everything that determines the result; `inputs` are the keys of the inputs.
     def digest(self, inputs: Sequence[str]) -> str:
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
+    # Writes shards, records, the vocabulary and the manifest; what an earlier run has finished is kept.
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        vocabulary, readers = self.vocabulary, self.readers
+        vocabulary = self.vocabulary
+        n_inputs = len(self.readers)
         with artifacts.explained(out):
-            _prepare(out, len(readers), has_words=vocabulary is None)
+            _prepare(out, n_inputs, has_words=vocabulary is None)
         with Workers(workers, progress) as pool:
-            inputs = [(index, reader, self.reading, out) for index, reader in enumerate(readers)]
+            inputs = [(index, reader, self.reading, out) for index, reader in enumerate(self.readers)]
             if vocabulary is None:
                 pool.run([input_jobs.WordsJob(*each, self.tokenizer) for each in inputs])
-                vocabulary, ids_digests = _merge_words(out, len(readers), self.tokenizer)
+                vocabulary, ids_digests = _merge_words(out, n_inputs, self.tokenizer)
             else:
                 fixed = artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])
-                ids_digests = [fixed] * len(readers)
+                ids_digests = [fixed] * n_inputs
             words = None if vocabulary is None else vocabulary.to_record()
             with artifacts.explained(out):
                 digest = artifacts.write_file(out / VOCABULARY_FILE, artifacts.json_writer(words))["sha256"]
@@ -167,26 +172,27 @@ class _CorpusJob:
                 for each, ids_digest in zip(inputs, ids_digests, strict=True)
             ]
             pool.run(jobs)
-        records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(len(readers))]
+        records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(n_inputs)]
         manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
         with artifacts.explained(out):
             artifacts.write_sealed(out / artifacts.MANIFEST, {**manifest, "job": job})
 
 
+# Creates the folders of the records, and removes what an interrupted or different run may have left.
 def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
     for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*out.glob("part-*"), *(out / WORD_RECORDS).iterdir(), *(out / INPUT_RECORDS).iterdir()]:
         is_stale = path.parent.name == WORD_RECORDS and not has_words
-        number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
+        number = path.name.removeprefix("part-")[:N_DIGITS]  # of the input of this shard or record
         if is_stale or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
+# Link the shards and records of the replaced folder; those whose digests match are used again.
 def _link_finished(folder: Path, replaced: Path) -> None:
-    """Link the shards and records of the replaced folder; those whose digests match are used again."""
     stock = take_stock(replaced) if replaced.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(replaced)
@@ -195,22 +201,24 @@ def _link_finished(folder: Path, replaced: Path) -> None:
             link_or_copy(file, new)
 
 
+# The vocabulary in order of first appearance, and the digest of the token numbers of each input.
 def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
-    """The vocabulary in order of first appearance, and the digest of the token numbers of each input."""
     numbering = Numbering(tokenizer)
-    numbers: list[str] = []
-    kinds: set[str] = set()
+    digests: list[str] = []
+    kinds: set[str] = set()  # of the inputs: "text" or "ids"
     for index in range(n_inputs):
         record = input_jobs.read_record(out, WORD_RECORDS, index)
         tokens = tuple(record["tokens"])
         kinds |= {record["holds"]} - {None}
         numbering.add(tokens)
         ids = np.fromiter((numbering.numbers[token] for token in tokens), np.int32, len(tokens))
-        numbers.append(hashlib.sha256(f"{tokenizer} {record['holds']}".encode() + ids.tobytes()).hexdigest())
+        digests.append(hashlib.sha256(f"{tokenizer} {record['holds']}".encode() + ids.tobytes()).hexdigest())
     refuse_mixture(kinds, tokenizer)
-    return (None if kinds == {"ids"} else Vocabulary(tuple(numbering.numbers), tokenizer)), numbers
+    vocabulary = None if kinds == {"ids"} else Vocabulary(tuple(numbering.numbers), tokenizer)
+    return vocabulary, digests
 
 
+# The manifest of a tokenised corpus, from the records of its inputs.
 def _manifest(
     out: Path, records: list[dict[str, Any]], vocabulary: Vocabulary | None, reading: Reading
 ) -> dict[str, Any]:
@@ -221,6 +229,7 @@ def _manifest(
         skipped += Skipped(**record["skipped"])
     largest = max(record["largest"] for record in records)
     inputs = ("name", "documents", "tokens", "skipped")
+    record_paths = [path for folder in (WORD_RECORDS, INPUT_RECORDS) for path in (out / folder).iterdir()]
     return {
         "kind": TOKENIZED.name,
         "format": FORMAT,
@@ -233,9 +242,5 @@ def _manifest(
         "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
         "files": {**files, VOCABULARY_FILE: entry_of(out / VOCABULARY_FILE)},
-        "records": sorted(
-            f"{folder}/{path.name}"
-            for folder in (WORD_RECORDS, INPUT_RECORDS)
-            for path in (out / folder).iterdir()
-        ),
+        "records": sorted(path.relative_to(out).as_posix() for path in record_paths),
     }

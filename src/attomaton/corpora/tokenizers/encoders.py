@@ -44,23 +44,26 @@ def split_punctuation(text: str) -> list[str]:
     The underscore, and an apostrophe between two letters or digits, are parts of a word.
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
-    split = [_SIGN.sub(_set_apart, line).split() for line in lines]
-    return [token for number, line in enumerate(split) for token in ([EOS, *line] if number else line)]
+    first, *others = (_SIGN.sub(_set_apart, line).split() for line in lines)
+    return first + [token for line in others for token in (EOS, *line)]
 
 
 _SIGN = re.compile(r"[^\w\s]")
 
 
+# A sign between spaces, so that it becomes a token; an apostrophe between letters or digits is left as it is.
+# At the start of the line, the slice before the sign is empty, and so is not alphanumeric.
 def _set_apart(match: re.Match[str]) -> str:
     sign = match[0]
-    inner = sign in "'’" and match.string[match.start() - 1 : match.start()].isalnum()
-    inner = inner and match.string[match.end() : match.end() + 1].isalnum()
-    return sign if inner or not _is_sign(sign) else f" {sign} "
+    before = match.string[match.start() - 1 : match.start()]
+    after = match.string[match.end() : match.end() + 1]
+    is_inner = sign in "'’" and before.isalnum() and after.isalnum()
+    return sign if is_inner or not _is_sign(sign) else f" {sign} "
 
 
 @lru_cache(maxsize=1 << 16)
 def _is_sign(character: str) -> bool:
-    return category(character)[0] in "PS"
+    return category(character)[0] in "PS"  # punctuation or symbol, in the categories of Unicode
 
 
 def join_words(tokens: Sequence[str]) -> str:
@@ -126,6 +129,7 @@ class TableEncoder:
 
     def encode(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
         lists = split_all(texts, self.tokenizer)
+        # the table is read once for each distinct token: all tokens are distinct[indices]
         distinct, indices = number_strings(list(chain.from_iterable(lists)))
         unknown = {token for token in distinct if token not in self.numbers}
         if unknown:
@@ -153,7 +157,7 @@ def distinct_tokens(texts: Sequence[str | Sequence[str]], tokenizer: str) -> tup
     return number_strings(list(chain.from_iterable(split_all(texts, tokenizer))))[0]
 
 
-def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
+def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:  # as (offsets, ids), like Encoder.encode
     offsets = _lengths_to_offsets([len(ids) for ids in lists])
     return offsets, np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
 
@@ -166,9 +170,11 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     )
 
 
+# A token as text; a byte that is not UTF-8 is written like `<0xE2>`. Python decodes the byte b as the lone
+# surrogate 0xDC00 + b, where b is 0x80 or more.
 def show_bytes(token: bytes) -> str:
-    shown = token.decode("utf-8", errors="surrogateescape")
-    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
+    text = token.decode("utf-8", errors="surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in text)
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:

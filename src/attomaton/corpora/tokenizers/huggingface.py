@@ -29,17 +29,23 @@ HUGGING_FACE = "tokenizer.json"
 # Longest word for WordPiece, in characters: its time grows with their square; the default is 100.
 LONGEST_WORDPIECE = 1000
 
-MOST_GROWTH = 128  # largest factor by which the steps of a tokenizer may lengthen a text
-# Steps that may write two characters, or bytes, for one: a sequence of them lengthens a text much.
+MOST_GROWTH = 128  # largest factor by which all steps of a tokenizer together may lengthen a text
+# Steps that may write two characters, or bytes, for one: ten of them may lengthen a text 1024 times.
 DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
 
 # Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
 # large files, as many as an eighth of their characters. Those of 250 k tokens have about a million.
 BEGINNINGS = 1 << 21
 
-# Processor time that a `tokenizer.json` may take for all texts: at the start, for each of the first bytes,
-# and for each byte after these; and the number of first bytes. Real files take 4e-7 to 8e-7 s for a byte.
-START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FIRST_TEXT_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
+# Processor time that a `tokenizer.json` may take for all texts together: at the start, for each of the first
+# bytes, and for each further byte. Real files take 4e-7 to 8e-7 s for a byte.
+START_SECONDS = 10.0
+BYTE_SECONDS = 1.5e-6
+FURTHER_SECONDS = 1e-5
+FIRST_TEXT_BYTES = 10_000_000
+
+ID_TEXT_BYTES = 4  # bytes of text for which time is allowed when an id is decoded
+POLL_SECONDS = 0.2  # time between two checks of the time that a call takes
 
 
 class HuggingFaceEncoder:
@@ -52,24 +58,25 @@ class HuggingFaceEncoder:
     def __init__(self, definition: str) -> None:
         with needing("a tokenizer.json"):
             import tokenizers
-        library: Any = tokenizers
         check_json(definition)
         with running("not a tokenizer.json"):
-            self._tokenizer = library.Tokenizer.from_str(definition)
+            self._tokenizer = cast("Any", tokenizers).Tokenizer.from_str(definition)
             self._names = {index: token for token, index in self._tokenizer.get_vocab().items()}
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             dropout = getattr(self._tokenizer.model, "dropout", None)
+            # the steps as JSON, as the library read them: a file may leave types out
             names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-            stages = [getattr(self._tokenizer, name) for name in names]
-            states = [b"null" if stage is None else stage.__getstate__() for stage in stages]
-            self._joins_by_regex = b'"Regex"' in states[-1]
-        *encoding, decoding = map(json.loads, states)  # as the library read them: a file may leave types out
+            steps = [getattr(self._tokenizer, name) for name in names]
+            states = [b"null" if step is None else step.__getstate__() for step in steps]
+        self._joins_by_regex = b'"Regex"' in states[-1]  # of the decoder
+        *encoding, decoding = map(json.loads, states)
         if max(_growth(encoding), _growth(decoding)) > MOST_GROWTH:
             raise _wrong(f"it may make a text more than {MOST_GROWTH} times as long")
         if dropout:
             raise UnsupportedOption("the tokenizer drops merges at random; set dropout to null in its file")
-        self._seconds, self._n_bytes = 0.0, 0
+        self._seconds = 0.0  # processor time of all calls so far
+        self._n_bytes = 0  # bytes of text in all calls so far
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
@@ -77,6 +84,7 @@ class HuggingFaceEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids: ``(offsets, ids)``, without special tokens."""
         with running("the tokenizer has no ids for part of the text"):
             call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
             n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -94,6 +102,7 @@ class HuggingFaceEncoder:
             batch = self._tokenizer.encode_batch
             calls = (partial(batch, ["a"], add_special_tokens=special) for special in (False, True))
             plain, framed = (self._call_in_time(call, 1)[0].ids for call in calls)
+        # framed is the special tokens before a text, then plain, then the special tokens after it
         starts = range(len(framed) - len(plain) + 1)
         matches = (start for start in starts if framed[start : start + len(plain)] == plain)
         return tuple(framed[: next(matches, 0)])
@@ -106,33 +115,32 @@ class HuggingFaceEncoder:
         """The text of consecutive ids, from the decoder of the file; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
-            return (self._call_in_time(call, 4 * len(ids)) if self._joins_by_regex else call())[0]
+            return (self._call_in_time(call, ID_TEXT_BYTES * len(ids)) if self._joins_by_regex else call())[0]
 
+    # The result of a call of the library; an error if all calls together take far too long.
+    # The call must release the lock of the interpreter, or Ctrl-C has no effect.
     def _call_in_time(self, call: Callable[[], Any], n_bytes: int) -> Any:
-        """The result of a call of the library; an error if all calls together take far too long.
-
-        The call must release the lock of the interpreter, or Ctrl-C has no effect.
-        """
         outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
 
         def run() -> None:
             try:
                 outcomes.put((call(), None))
-            except BaseException as error:  # a panic, too
+            except BaseException as error:  # also a panic of Rust, which is not an Exception
                 outcomes.put((None, error))
 
         self._n_bytes += n_bytes
         first = min(self._n_bytes, FIRST_TEXT_BYTES)
         allowed = START_SECONDS + BYTE_SECONDS * first + FURTHER_SECONDS * (self._n_bytes - first)
-        start = time.monotonic(), time.process_time()
+        clock_start = time.monotonic()
+        processor_start = time.process_time()
 
-        def elapsed() -> float:
-            return min(time.monotonic() - start[0], time.process_time() - start[1])
+        def elapsed() -> float:  # neither the waits of a busy machine nor the work of other threads count
+            return min(time.monotonic() - clock_start, time.process_time() - processor_start)
 
         Thread(target=run, daemon=True).start()
         while True:
             with suppress(Empty):
-                result, error = outcomes.get(timeout=0.2)
+                result, error = outcomes.get(timeout=POLL_SECONDS)
                 self._seconds += elapsed()
                 if error is not None:
                     raise error
@@ -145,6 +153,7 @@ class HuggingFaceEncoder:
 
 
 def check_json(definition: str) -> None:
+    """Refuse a ``tokenizer.json`` with sizes that would make the library use too much memory or time."""
     if len(definition) > TOKENIZER_BYTES:
         raise _wrong(f"the file has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
     try:
@@ -168,9 +177,11 @@ def check_json(definition: str) -> None:
         _check_beginnings(cast("list[Any]", vocab), max(BEGINNINGS, len(definition) // 8))
 
 
+# Checks the number of tokens, their lengths, and their ids, which must be below `most`. A vocabulary is a
+# dict token → id, or for Unigram a list of [token, score] by id; an added token has its own id.
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
-    tokens: list[Any] = []  # of Unigram, whose vocabulary is [token, score] by id
-    ids: list[tuple[str, Any]] = []  # of tokens
+    tokens: list[Any] = []  # of Unigram
+    ids: list[tuple[str, Any]] = []  # of all other tokens
     size = 0
     if isinstance(vocab, list):
         size = len(cast("list[Any]", vocab))
@@ -195,7 +206,9 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
 
 
-def _check_beginnings(vocab: list[Any], most: int) -> None:  # a trie of beginnings takes memory
+# Refuses a Unigram vocabulary with too many distinct beginnings, each a node in the trie of the library. Each
+# sorted token has as many new ones as it has bytes after the beginning that it shares with the token before.
+def _check_beginnings(vocab: list[Any], most: int) -> None:
     texts = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
     tokens = [text.encode("utf-8", "replace") for text in texts]
     if sum(map(len, tokens)) > most:
@@ -204,8 +217,9 @@ def _check_beginnings(vocab: list[Any], most: int) -> None:  # a trie of beginni
             raise _wrong(f"the tokens have more than {most:,} distinct beginnings")
 
 
+# The factor by which a step of a tokenizer, or a list of steps, may lengthen a text. A step is a JSON object
+# with a type. Steps inside it (`inner`) are applied one after the other, so their factors are multiplied.
 def _growth(step: Any) -> float:
-    """The factor by which a step of a tokenizer, or a list of steps, may lengthen a text."""
     if isinstance(step, list):
         return math.prod(map(_growth, cast("list[Any]", step)), start=1.0)
     if not isinstance(step, dict):
@@ -227,20 +241,22 @@ def _growth(step: Any) -> float:
             return inner * (2 if entry.get("type") in DOUBLING else 1)
 
 
+# Whether a regular expression is so simple that each match surely contains a character.
 def _consumes(pattern: str) -> bool:
-    """Whether a regular expression is so simple that each match surely contains a character."""
-    plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
+    plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)  # each of these escapes matches one character
+    # without what may match nothing: quantifiers from 0, alternatives, anchors, groups, other escapes
     return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
 
 
+# The most characters by which the table of SentencePiece replaces one character.
 def _longest_replacement(charsmap: str) -> int:
-    """The most characters by which the table of SentencePiece replaces one character."""
     try:
         table = base64.b64decode(charsmap)
         size = int.from_bytes(table[:4], "little")
     except (ValueError, binascii.Error):
         return 1  # the library refuses it
-    return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))
+    replacements = table[4 + size :].split(b"\0")  # after the size of a trie (4 bytes) and the trie
+    return max(1, *(len(text.decode("utf-8", "replace")) for text in replacements))
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

@@ -14,8 +14,10 @@ from attomaton.corpora.budgets import TOKEN_TEXT, VOCABULARY_SIZE
 from attomaton.corpora.tokenizers.encoders import RESTORE_TOKENIZER, name_all, ragged, show_bytes
 
 LLAMA2C = "llama2.c"
-FIRST_BYTE = 3  # the id of the byte 0
-HEADER_BYTES = 4  # the length of the longest token
+FIRST_BYTE = 3  # the id of the byte 0; the ids of the 256 bytes are consecutive
+# A file begins with the length of the longest token. Then each token has a score, a length, and its bytes.
+HEADER_BYTES = 4
+TOKEN_HEADER = struct.Struct("<fi")
 LEAST_SCORE = -1e10  # pairs with lower scores are never merged
 _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
@@ -50,8 +52,8 @@ class Llama2cEncoder:
         byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
         return token if byte is None else bytes([int(byte[1], 16)])
 
+    # The ids of the characters; a character that is not a token becomes its bytes.
     def _characters(self, text: str) -> list[int]:
-        """The ids of the characters; a character that is not a token becomes its bytes."""
         ids: list[int] = [self._ids[b" "]] if text else []
         for character in text:
             encoded = character.encode("utf-8", errors="replace")
@@ -59,18 +61,16 @@ class Llama2cEncoder:
             ids += [byte + FIRST_BYTE for byte in encoded] if index is None else [index]
         return ids
 
+    # Merge the pair whose token has the best score, the first one in a tie, until no pair is left.
+    # The ids form a linked list: a merged token is at the position of its left id, and the position of the
+    # right id is empty. Pairs wait in a heap; pairs that have changed since are skipped.
     def _merge(self, ids: list[int]) -> list[int]:
-        """Merge the pair whose token has the best score, the first one in a tie, until no pair is left.
-
-        The ids form a linked list: a merged token is at the position of its left id, and the position of the
-        right id is empty. Pairs wait in a heap; pairs that have changed since are skipped.
-        """
         following = [*range(1, len(ids)), None] if ids else []
         previous: list[int | None] = [None, *range(len(ids) - 1)]
-        current: list[int | None] = list(ids)
+        current: list[int | None] = list(ids)  # None where a token was merged into the one before
 
+        # (−score, position, merged id, left id, right id), if the two ids at a position make a token.
         def pair_at(position: int | None) -> tuple[float, int, int, int, int] | None:
-            """(−score, position, merged id, left id, right id), if the two ids at a position make a token."""
             after = None if position is None else following[position]
             if position is None or after is None:
                 return None
@@ -85,9 +85,11 @@ class Llama2cEncoder:
             _, position, merged, left, right = heappop(waiting)
             after = following[position]
             if current[position] != left or after is None or current[after] != right:
-                continue
-            current[position], current[after] = merged, None
-            following[position] = later = following[after]
+                continue  # one of the two was merged with another token
+            current[position] = merged
+            current[after] = None
+            later = following[after]
+            following[position] = later
             if later is not None:
                 previous[later] = position
             for pair in (pair_at(previous[position]), pair_at(position)):
@@ -96,15 +98,16 @@ class Llama2cEncoder:
         return [index for index in current if index is not None]
 
 
+# The bytes and the score of each token in a file, by id.
 def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
     tokens: list[bytes] = []
     scores: list[float] = []
     offset = HEADER_BYTES
     while offset < len(content):
-        if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
+        if offset + TOKEN_HEADER.size > len(content) or len(tokens) >= VOCABULARY_SIZE:
             raise UnreadableSource(f"token {len(tokens)} is cut off, or one too many; {RESTORE_TOKENIZER}")
-        score, length = struct.unpack_from("<fi", content, offset)
-        offset += 8 + length
+        score, length = TOKEN_HEADER.unpack_from(content, offset)
+        offset += TOKEN_HEADER.size + length
         if not 0 <= length <= TOKEN_TEXT or offset > len(content):
             raise UnreadableSource(f"token {len(tokens)} has a length of {length} bytes; {RESTORE_TOKENIZER}")
         if not math.isfinite(score) or score <= LEAST_SCORE:

@@ -13,25 +13,21 @@ from dataclasses import dataclass
 from attomaton.base.errors import UnreadableSource, UnsupportedOption, needing
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import TOKEN_TEXT, brief
-from attomaton.corpora.tokenizers.encoders import (
-    ANOTHER_TOKENIZER,
-    RESTORE_TOKENIZER,
-    name_all,
-    ragged,
-    running,
-    show_bytes,
-)
+from attomaton.corpora.tokenizers import encoders
 
 TIKTOKEN = "tiktoken"
+RANK_DIGITS = 9  # of a rank: Python converts longer numbers slowly
 END_OF_TEXT = "<|endoftext|>"
 END_OF_PROMPT = "<|endofprompt|>"
 
+# How a text is split before tokens are merged, as tiktoken itself defines it for each scheme.
 _GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 _CL100K = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
 )
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _O200K = "|".join(
     [
@@ -86,7 +82,8 @@ class TiktokenEncoder:
             import tiktoken
         try:
             stored = json.loads(definition)
-            name, content = str(stored["scheme"]), str(stored["ranks"])
+            name = str(stored["scheme"])
+            content = str(stored["ranks"])
         except (ValueError, RecursionError, TypeError, LookupError) as error:
             raise UnreadableSource("this is not a ranks file; give another file") from error
         if name not in SCHEMES:
@@ -101,27 +98,28 @@ class TiktokenEncoder:
         if len(self._ranks) != scheme.n_ranks:
             raise UnreadableSource(
                 f"the file has {len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; "
-                f"{RESTORE_TOKENIZER}"
+                f"{encoders.RESTORE_TOKENIZER}"
             )
         self._special = dict(scheme.special)
         shared = set(self._ranks.values()) & set(self._special.values())
         if shared:
-            raise UnreadableSource(f"rank {min(shared)} is the id of a special token; {RESTORE_TOKENIZER}")
-        with running("not a ranks file"):
+            fault = f"rank {min(shared)} is the id of a special token"
+            raise UnreadableSource(f"{fault}; {encoders.RESTORE_TOKENIZER}")
+        with encoders.running("not a ranks file"):
             self._encoding = tiktoken.Encoding(
                 name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids: ``(offsets, ids)``, text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
-        with running("the tokenizer has no ids for part of the text"):
+        with encoders.running("the tokenizer has no ids for part of the text"):
             lists = [self._encoding.encode_ordinary(text) for text in texts]
-        return ragged(lists)
+        return encoders.ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens in the order of their ids; bytes that are not UTF-8 are written as ``<0xE2>``."""
-        names = {index: show_bytes(token) for token, index in self._ranks.items()}
-        return name_all({**names, **{index: token for token, index in self._special.items()}})
+        names = {index: encoders.show_bytes(token) for token, index in self._ranks.items()}
+        return encoders.name_all({**names, **{index: token for token, index in self._special.items()}})
 
     def decode(self, ids: Sequence[int]) -> str:
         texts = {index: token.encode() for token, index in self._special.items()}
@@ -130,6 +128,7 @@ class TiktokenEncoder:
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
+    """The rank of each token in the text of a ranks file; all must be different, and below ``most``."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
@@ -140,12 +139,13 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
         ranks[token] = rank
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise UnreadableSource(f"some single byte has no rank; {RESTORE_TOKENIZER}")
+        raise UnreadableSource(f"some single byte has no rank; {encoders.RESTORE_TOKENIZER}")
     if len(set(ranks.values())) < len(ranks):
-        raise UnreadableSource(f"two tokens have the same rank; {ANOTHER_TOKENIZER}")
+        raise UnreadableSource(f"two tokens have the same rank; {encoders.ANOTHER_TOKENIZER}")
     return ranks
 
 
+# The token and the rank in a line of a ranks file; a rank must be below `most`.
 def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     fields = line.split()
     try:
@@ -156,10 +156,10 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
         raise _bad_line(number, "is not a token in base64 with its rank")
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
-    if len(fields[1]) > 9 or int(fields[1]) >= most:
+    if len(fields[1]) > RANK_DIGITS or int(fields[1]) >= most:
         raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {most:,}")
     return token, int(fields[1])
 
 
 def _bad_line(number: int, fault: str) -> UnreadableSource:
-    return UnreadableSource(f"line {number} {fault}; {RESTORE_TOKENIZER}")
+    return UnreadableSource(f"line {number} {fault}; {encoders.RESTORE_TOKENIZER}")

@@ -10,21 +10,7 @@ import numpy as np
 from attomaton.base.errors import CorruptRun, TokenOutOfRange
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
-from attomaton.corpora.tokenizers.encoders import (
-    BYTE_TOKENS,
-    ByteEncoder,
-    Encoder,
-    TableEncoder,
-    find_tokenizer,
-    unknown_token,
-)
-from attomaton.corpora.tokenizers.subwords import (
-    HuggingFaceEncoder,
-    SubwordEncoder,
-    is_subword_file,
-    read_definition,
-    subword_encoder,
-)
+from attomaton.corpora.tokenizers import encoders, subwords
 
 
 @dataclass(frozen=True)
@@ -61,24 +47,26 @@ class Vocabulary:
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
             return fixed, fixed.encode(text)
-        tokens, ids = number_strings(find_tokenizer(tokenizer).split(text))
+        tokens, ids = number_strings(encoders.find_tokenizer(tokenizer).split(text))
         return cls(tokens, tokenizer), ids
 
     @classmethod
     def fixed(cls, tokenizer: str) -> "Vocabulary | None":
         """The vocabulary of a tokenizer, by name or path, if it is fixed; None for words and characters."""
         if tokenizer == "byte":
-            return cls(BYTE_TOKENS, "byte")
-        if not is_subword_file(tokenizer):
-            find_tokenizer(tokenizer)  # raises an error if there is none
+            return cls(encoders.BYTE_TOKENS, "byte")
+        if not subwords.is_subword_file(tokenizer):
+            encoders.find_tokenizer(tokenizer)  # raises an error if there is none
             return None
-        kind, definition = read_definition(tokenizer)
-        return cls(subword_encoder(kind, definition).tokens(), kind, definition)
+        kind, definition = subwords.read_definition(tokenizer)
+        return cls(subwords.subword_encoder(kind, definition).tokens(), kind, definition)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of :meth:`to_record`."""
-        tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
+        tokens = record.get("tokens")
+        tokenizer = record.get("tokenizer")
+        definition = record.get("definition")
         names: list[Any] = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
         are_texts = all(isinstance(name, str) for name in names)
         if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
@@ -98,10 +86,12 @@ class Vocabulary:
         return {token: index for index, token in enumerate(self.tokens)}
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> encoders.Encoder:  # rebuilt from the definition, without the file of the tokenizer
         if self.definition is not None:
-            return subword_encoder(self.tokenizer, self.definition)
-        return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
+            return subwords.subword_encoder(self.tokenizer, self.definition)
+        if self.tokenizer == "byte":
+            return encoders.ByteEncoder()
+        return encoders.TableEncoder(self.tokenizer, self.ids)
 
     def encode(self, text: str) -> Int32:
         """The token ids of a text; a token outside the vocabulary is an error that names it."""
@@ -114,14 +104,14 @@ class Vocabulary:
         """
         if self.is_fixed:
             return self.encode(text), ()
-        return self.number_open(find_tokenizer(self.tokenizer).split(text))
+        return self.number_open(encoders.find_tokenizer(self.tokenizer).split(text))
 
     def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
         """The ids of tokens, and the tokens outside the vocabulary, numbered as in :meth:`encode_open`."""
         unknown = dict.fromkeys(token for token in tokens if token not in self.ids)
         new = {token: number for number, token in enumerate(unknown, len(self))}
-        numbers = [new[token] if token in new else self.ids[token] for token in tokens]
-        return np.array(numbers, np.int32), tuple(unknown)
+        ids = [new[token] if token in new else self.ids[token] for token in tokens]
+        return np.array(ids, np.int32), tuple(unknown)
 
     def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """The text of consecutive ids; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
@@ -130,10 +120,10 @@ class Vocabulary:
         """
         numbers = [int(index) for index in ids]
         if self.definition is not None:
-            return cast("SubwordEncoder", self.encoder).decode(numbers)
+            return cast("subwords.SubwordEncoder", self.encoder).decode(numbers)
         self.decode(index for index in numbers if index < len(self))  # raises an error if one is negative
         texts = (*self.tokens, *unknown)
-        return find_tokenizer(self.tokenizer).join([texts[index] for index in numbers])
+        return encoders.find_tokenizer(self.tokenizer).join([texts[index] for index in numbers])
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
         """Encode many texts, or lists of tokens, as ``(offsets, ids)``."""
@@ -147,17 +137,17 @@ class Vocabulary:
     @property
     def before(self) -> tuple[int, ...]:
         """The special tokens, such as BOS, that a ``tokenizer.json`` puts before a text."""
-        return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
+        return self.encoder.before() if isinstance(self.encoder, subwords.HuggingFaceEncoder) else ()
 
     @property
-    def is_fixed(self) -> bool:
+    def is_fixed(self) -> bool:  # whether a tokenizer file, or the byte, defines all tokens
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
         """The ids of tokens, shape (len(tokens),); a token outside the vocabulary is an error."""
         unknown = {token for token in tokens if token not in self.ids}
         if unknown:
-            raise unknown_token(unknown, len(self))
+            raise encoders.unknown_token(unknown, len(self))
         return np.fromiter((self.ids[token] for token in tokens), np.int32, len(tokens))
 
     def decode(self, ids: Iterable[int]) -> list[str]:
@@ -171,7 +161,7 @@ class Vocabulary:
         return [self.tokens[index] for index in numbers]
 
 
-def name_token(vocabulary: Vocabulary | None, token: int) -> str:
+def name_token(vocabulary: Vocabulary | None, token: int) -> str:  # its text, or its id without a vocabulary
     return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
@@ -180,8 +170,9 @@ def text_of(vocabulary: Vocabulary | None, token: int) -> str:
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
         return name
-    # the decoder may drop the first blank of a line, so the token is decoded twice in a row
+    # the decoder may drop the first blank of a line, so the text is that of the second of two equal tokens
     text = vocabulary.join([token, token])[len(vocabulary.join([token])) :]
+    # U+FFFD replaces bytes that are only a part of a character
     return name if not text or "\ufffd" in text else text
 
 
