@@ -217,8 +217,8 @@ class LogitScores:
         if self._clusters is not None:
             error, degrees = self._clusters.of_contrasts(contrast[None])
             return float(error[0]), float(degrees[0])
-        # for a contrast c: √(cᵀH⁻c) by the information H; or √Σ_g (s_g·H⁻c)² with s_g, the sum of the scores of
-        # situation or ranking g
+        # For a contrast c, by the information H: √(cᵀH⁻c). By a sandwich: √Σ_g (s_g·H⁻c)², where s_g is the
+        # gradient of the log-likelihood of situation or ranking g.
         self.logit.expect()
         problem, rankings = self.logit.problem, self.units.rankings
         scaled = problem.scaled(contrast)
@@ -470,13 +470,13 @@ def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives,
 def _find_aliases(logit: LogitFit, n_items: int, names: Sequence[str]) -> dict[str, str]:
     """The features that follow from items and features before them, and how; the last comes first."""
     aliases = dict[str, str]()
-    null = logit.identified.aliases  # (n_columns, n_null_vectors), an orthonormal basis
+    null = logit.identified.aliases  # the null vectors, shape (n_columns, n_vectors)
     for number, name in reversed(list(enumerate(names))):
         column = n_items + number
         size = np.linalg.norm(null[column])
         if size > ALIAS_ENTRY:
             direction = null[column] / size
-            vector = null @ direction  # the null vector with the largest entry at this feature
+            vector = null @ direction  # a null vector whose entry at this feature is ``size``
             aliases[name] = _describe_alias(logit, n_items, column, vector)
             null = null - np.outer(vector, direction)  # all other null vectors are 0 at this feature
     return aliases
