@@ -281,7 +281,7 @@ def _predict_left_out(
 def assess(
     fitted: FittedChoices, items: tuple[Any, ...], method: str | None, n_draws: int, seed: int
 ) -> GoodnessOfFit:
-    """Test the deviance by ``method``: "chi-square", "bootstrap" (draws), or None for what suits the counts."""
+    """Test the deviance; ``method`` is "chi-square", "bootstrap", or None for what suits the counts."""
     if method not in (None, "chi-square", "bootstrap"):
         raise UnsupportedOption(f"method is {show(method)}; give 'chi-square', 'bootstrap' or None")
     n_draws = whole_number(n_draws, "n_draws", least=1)
