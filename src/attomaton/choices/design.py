@@ -133,7 +133,7 @@ class Regression(NamedTuple):
         return regression._replace(event=source.status, strata=source.strata, entry=source.entry)
 
     def _read_sklearn(self) -> "Regression":
-        """Transform ``X`` by a fitted pipeline, if ``model`` is one, and read the options of its last step."""
+        """Transform ``X`` by a fitted pipeline, if ``model`` is one; the last step decides other options."""
         last = self.model[-1] if hasattr(self.model, "steps") else self.model
         kind = "poisson" if type(last).__name__ == "PoissonRegressor" else "logit"
         if kind == "logit" and not (hasattr(last, "classes_") and hasattr(last, "coef_")):
