@@ -30,18 +30,14 @@ NEWCOMER_BATTLES = 40
 # The mean length of the answers of models, in standard deviations from the mean of all.
 LENGTHS = {"dune": 0.8, "birch": -0.6}
 
-# Category → the change of the strength of each model, and the share of each category.
+# Category → the change of the strength of each model.
 CATEGORIES = {"writing": {}, "code": {"cobalt": 0.8, "atlas": -0.4}, "math": {"fjord": 0.7}}
-CATEGORY_SHARES = [0.5, 0.3, 0.2]
 
 # Effects in log odds.
 FIRST_EFFECT = 0.15  # of being first
 LENGTH_EFFECT = 0.4  # of a standard deviation of length, the mean over judges
 LENGTH_TASTE = 0.3  # standard deviation of the effect of length over judges
 TIE_EFFECT = -0.8  # of a tie
-
-BOTH_BAD_SHARE = 0.3  # of ties
-BATTLES_PER_JUDGE = 100
 
 
 def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
@@ -73,8 +69,8 @@ def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(whole_number(seed, "seed", least=0))
     models = np.array([*STRENGTHS, NEWCOMER])
     n_established = len(STRENGTHS)
-    n_judges = n_battles // BATTLES_PER_JUDGE
-    category = rng.choice(len(CATEGORIES), n_battles, p=CATEGORY_SHARES)
+    n_judges = n_battles // 100  # 100 battles for each judge, on average
+    category = rng.choice(len(CATEGORIES), n_battles, p=[0.5, 0.3, 0.2])  # shares of the categories
     judge = rng.integers(0, n_judges, n_battles)
     first = rng.integers(0, n_established, n_battles)
     second = (first + rng.integers(1, n_established, n_battles)) % n_established  # never the first
@@ -96,7 +92,7 @@ def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
     utility = np.stack([half_gap, -half_gap, np.full(n_battles, TIE_EFFECT)], axis=1)
     outcome = (utility + rng.gumbel(size=utility.shape)).argmax(axis=1)
     outcome[newcomer_battles] = 1
-    is_bad_tie = (outcome == 2) & (rng.random(n_battles) < BOTH_BAD_SHARE)
+    is_bad_tie = (outcome == 2) & (rng.random(n_battles) < 0.3)  # three ties of ten
     columns: dict[str, Any] = {
         "model_a": models[first],
         "model_b": models[second],

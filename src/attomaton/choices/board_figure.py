@@ -28,8 +28,7 @@ LINES_HEIGHT = 2.6
 # Distances in rows: 1 is from an item to the next.
 BOARD_GAP = 0.75  # above the heading of a board
 HEADING_ROWS = 1.0
-TOP_MARGIN = 0.75  # above the first row
-BOTTOM_MARGIN = 0.75  # below the last row
+END_GAP = 0.75  # above the first row and below the last
 
 # Where texts begin, in widths of the axes from the left.
 HEADING_X = 0.01
@@ -77,7 +76,7 @@ def draw_boards(boards: Sequence[Sequence[BoardRow]], scale: str, title: str, ax
                 name_at[height] = drawable(str(row["item"]), NAME_WIDTH)
                 height -= 1.0
         axes.set_yticks(list(name_at), list(name_at.values()), parse_math=False)
-        axes.set_ylim(height + 1.0 - BOTTOM_MARGIN, TOP_MARGIN)
+        axes.set_ylim(height + 1.0 - END_GAP, END_GAP)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(AXIS_LABELS[scale])
         axes.set_title(title)

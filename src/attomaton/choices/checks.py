@@ -1,9 +1,8 @@
 """Test whether choices look like those of a model: goodness of fit, cycles, and prediction of other choices.
 
-There are three tests: :func:`assess` (deviance), :func:`count_cycles` and :func:`cross_validate`. Deviance
-and cycles are compared with those of choices that are drawn from the model and fitted again. The number of
-cycles that a fit predicts is subtracted from the number of its cycles, so that the difference does not
-depend on how far apart the items are.
+:func:`assess` (deviance) and :func:`count_cycles` compare the choices with choices that are drawn from the
+model and fitted again; :func:`cross_validate` leaves choices out. The number of cycles is less the number
+that each fit predicts, so that it does not depend on how far apart the items are.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,8 +29,6 @@ ENOUGH_EXPECTED = 5.0  # choices expected in every cell from which the chi-squar
 SHOWN_PAIRS = 5  # pairs or cycles that are printed
 MOST_IN_CYCLES = 500  # most items among which cycles are counted
 BINS = 10  # intervals of predicted probabilities, equally wide, whose choices are counted
-EQUAL_STATISTICS = 1e-6  # a statistic that is lower by less than this differs only by rounding
-CERTAIN_WINS = 1e-9  # variance of net wins up to which they are certain, so that they have no residual
 
 
 class Assessment(Tabular):
@@ -212,15 +209,14 @@ class _Predictions:
     def calibrate(self) -> pa.Table:
         filled = np.flatnonzero(self.alternatives)
         alternatives = self.alternatives[filled]
-        return table_of(
-            {
-                "low": filled / BINS,
-                "high": (filled + 1) / BINS,
-                "predicted": self.predicted[filled] / np.maximum(alternatives, 1),
-                "happened": self.happened[filled] / np.maximum(alternatives, 1),
-                "alternatives": alternatives.astype(np.int64),
-            }
-        )
+        columns = {
+            "low": filled / BINS,
+            "high": (filled + 1) / BINS,
+            "predicted": self.predicted[filled] / np.maximum(alternatives, 1),
+            "happened": self.happened[filled] / np.maximum(alternatives, 1),
+            "alternatives": alternatives.astype(np.int64),
+        }
+        return table_of(columns)
 
 
 def cross_validate(
@@ -315,7 +311,7 @@ def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[
 
 def _count_tail(statistic: float, drawn: Float64) -> float:
     """The share of draws at least as large as the statistic, which counts as a draw."""
-    return float((1 + (drawn >= statistic - EQUAL_STATISTICS).sum()) / (1 + len(drawn)))
+    return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))  # equal up to rounding errors
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
@@ -325,7 +321,8 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     expected_wins, expected_losses = pairs.count_wins(expected)
     net_wins, variance = _expect_net_wins(fitted, expected)
     excess = wins - losses - net_wins
-    residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > CERTAIN_WINS)
+    # 0 where the wins are certain, except for rounding errors
+    residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 1e-9)
     order = np.argsort(-np.abs(residual), kind="stable")
     games = pairs.add(_count_games(fitted))
     return table_of(
@@ -385,8 +382,7 @@ def _tabulate_net_wins(fitted: FittedChoices, counts: Float64) -> Float64:
     """Wins of the item of each row less its losses against the item of each column."""
     pairs, net_wins = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
     wins, losses = pairs.count_wins(counts)
-    net_wins[pairs.first, pairs.second] = wins - losses
-    net_wins[pairs.second, pairs.first] = losses - wins
+    net_wins[pairs.first, pairs.second], net_wins[pairs.second, pairs.first] = wins - losses, losses - wins
     return net_wins
 
 
@@ -402,33 +398,24 @@ def _predict_cycles(fitted: FittedChoices, expected: Float64) -> float:
     pairs, is_ahead = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
     net_wins, variance = _expect_net_wins(fitted, expected)
     probability = ndtr(net_wins / np.sqrt(np.maximum(variance, 1e-12)))  # 1 or 0 without variance
-    is_ahead[pairs.first, pairs.second] = probability
-    is_ahead[pairs.second, pairs.first] = 1.0 - probability
+    is_ahead[pairs.first, pairs.second], is_ahead[pairs.second, pairs.first] = probability, 1.0 - probability
     return _count_cyclic(is_ahead)
-
-
-class _Cycle(NamedTuple):
-    """Three items by number, each ahead of the next, and the least net wins among them."""
-
-    first: int
-    second: int
-    third: int
-    margin: float
 
 
 def _list_cycles(net_wins: Float64, items: tuple[Any, ...]) -> pa.Table:
     """The cycles, the clearest first, each from its lowest item on."""
-    cycles = list[_Cycle]()
+    cycles = list[tuple[int, int, int]]()
     for first in range(len(items)):
         is_ahead = net_wins > 0
         is_ahead[:, :first] = False  # only items from ``first`` on
         for second in np.flatnonzero(is_ahead[first]).tolist():
             for third in np.flatnonzero(is_ahead[second] & is_ahead[:, first]).tolist():
-                margin = min(net_wins[first, second], net_wins[second, third], net_wins[third, first])
-                cycles.append(_Cycle(first, second, third, float(margin)))
-    cycles.sort(key=lambda cycle: (-cycle.margin, cycle))
+                cycles.append((first, second, third))
+    ends = np.array(cycles, np.int64).reshape(-1, 3)
+    margin = net_wins[ends, np.roll(ends, -1, axis=1)].min(axis=1)  # of first, second, third to the next
+    order = np.argsort(-margin, kind="stable")
     columns = {
-        name: item_column([items[getattr(cycle, name)] for cycle in cycles])
-        for name in ("first", "second", "third")
+        name: item_column([items[number] for number in numbers[order].tolist()])
+        for name, numbers in zip(("first", "second", "third"), ends.T, strict=True)
     }
-    return table_of(columns | {"margin": [cycle.margin for cycle in cycles]})
+    return table_of(columns | {"margin": margin[order].tolist()})

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from attomaton.base.printing import Listing, shorten, show_count
 
-# Decimals of coefficients in each scale, unless their standard errors have no two digits with them.
-LEAST_DECIMALS = {"log-odds": 3, "elo": 1}
-MOST_DECIMALS = 9
-
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
@@ -45,9 +41,9 @@ def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Lis
     """The coefficients: estimate, standard error, and what an infinite or open one means."""
     cells = list[list[str]]()
     for name, contrast in coefficients.items():
+        # as many decimals as show two digits of the error, between those that suit the scale and 9
         error = contrast.standard_error or 1.0
-        decimals_of_error = 1 - floor(log10(error))  # that show two digits of it
-        digits = f".{max(LEAST_DECIMALS[scale], min(decimals_of_error, MOST_DECIMALS))}f"
+        digits = f".{max(3 if scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
         reading = contrast.settle if contrast.kind.value == "not identified" else ""
         if contrast.bound is not None:
             evidence = f"{show_count(contrast.comparisons)} comparison{'s' * (contrast.comparisons != 1)}"

@@ -32,7 +32,6 @@ from attomaton.choices.logit.summary import LogitSummary
 from attomaton.choices.reasons import LabelledCases
 
 INFINITE = {ContrastKind.PLUS: "+∞", ContrastKind.MINUS: "−∞"}
-LEAST_SPREAD = 1e-300  # stands for the largest entry of a column of zeros, which would be divided by 0
 
 
 def check_classes(
@@ -51,18 +50,15 @@ def check_classes(
     if not observed.all():
         present, outcome = np.unique(outcome[observed], return_inverse=True)
         labels = tuple(labels[index] for index in present.tolist())
-        matrix = matrix[observed]
-        times = times[observed]
+        matrix, times = matrix[observed], times[observed]
     base = _find_reference(labels, reference)
     if len(labels) <= 2:
         happened = outcome != base if base is not None else np.ones(len(outcome), bool)
         problem = binary_logit(matrix, happened, names=names, counts=times)
     else:
         words = [_word(label) for label in labels]
-        outcome_words: list[str] = [words[index] for index in outcome.tolist()]
-        problem = multinomial_logit(
-            matrix, outcome_words, names=names, reference=words[base or 0], counts=times
-        )
+        kinds: list[str] = [words[index] for index in outcome.tolist()]
+        problem = multinomial_logit(matrix, kinds, names=names, reference=words[base or 0], counts=times)
     if offset is not None and offset.any():
         # a case has two alternatives, the other label and the reference; the offset is that of the first
         problem = replace(problem, offsets=np.column_stack([offset, np.zeros(len(offset))]).ravel())
@@ -186,7 +182,8 @@ class SeparationCheck(Tabular):
         """Which columns follow from others in every case; empty if all coefficients are identified."""
         if self._is_multinomial:  # the problem has every column once for each label: use the columns here
             values, centring = centre_columns(self.values)
-            spread = np.maximum(np.abs(values).max(axis=0, initial=0.0), LEAST_SPREAD)
+            # 1e-300: a column of zeros is not divided by 0
+            spread = np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
             span = span_of_vectors(values / spread, len(self.columns))
             vectors = centring.parameters(sparse_null_vectors(span.complement, spread).T).T
         else:
@@ -308,18 +305,17 @@ class SeparationCheck(Tabular):
 
     def _table(self) -> pa.Table:
         rows = self.coefficients
-        return table_of(
-            {
-                "coefficient": [row.label for row in rows],
-                "kind": [row.kind.value for row in rows],
-                "estimate": [row.value for row in rows],
-                "standard_error": [row.standard_error for row in rows],
-                "bound": [row.bound for row in rows],
-                "cases": [row.comparisons for row in rows],
-                "reason": [self.reason(row.label) for row in rows],
-                "certified": [row.certified for row in rows],
-            }
-        )
+        columns = {
+            "coefficient": [row.label for row in rows],
+            "kind": [row.kind.value for row in rows],
+            "estimate": [row.value for row in rows],
+            "standard_error": [row.standard_error for row in rows],
+            "bound": [row.bound for row in rows],
+            "cases": [row.comparisons for row in rows],
+            "reason": [self.reason(row.label) for row in rows],
+            "certified": [row.certified for row in rows],
+        }
+        return table_of(columns)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
         """The table that statsmodels prints, with reasons and bounds of infinite coefficients in words.

@@ -24,10 +24,6 @@ _is: Any = pa.types
 
 LISTED_COLUMNS = 12  # maximum number of column names that an error lists
 
-# Cells of a table of records that are always allowed, and those that are allowed for each cell with a value.
-FEW_CELLS = 1 << 24
-CELLS_PER_VALUE = 32
-
 INEXACT_FROM = 1 << 53  # from this size not every integer is a float64
 
 
@@ -78,7 +74,8 @@ def _only_split(dataset: Any) -> Any:
 
 def _columns_of_records(records: list[Mapping[Any, Any]]) -> dict[Any, Any]:
     names = dict.fromkeys(chain.from_iterable(records))
-    if len(names) * len(records) > FEW_CELLS + CELLS_PER_VALUE * sum(map(len, records)):
+    # a table of records may have 2^24 cells, and 32 for each cell with a value
+    if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
         raise InvalidSamples(
             f"{len(records):,} records have {len(names):,} different field names, and each record lacks most "
             "of them; give all records the same fields"

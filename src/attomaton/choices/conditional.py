@@ -1,8 +1,7 @@
 """Fit choices as a conditional logit: ties as outcomes (Davidson), position, features, clusters, weights.
 
 :func:`fit_conditional` writes the choices as a :class:`ChoiceProblem`, whose columns are the items, then the
-features, then the tie, and leaves out features that other columns determine. :class:`LogitScores` reads the
-scores of items, their errors and the coefficients of features from the fit.
+features, then the tie. :class:`LogitScores` reads scores, coefficients and their errors from the fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,26 +34,16 @@ from attomaton.graphs.edges import EdgeTable
 # A feature follows from other columns if a null vector of length 1 has an entry above this at it.
 ALIAS_ENTRY = 1e-6
 
-# A feature follows from other columns with these numbers: rounding errors below the first are 0, the others
-# are shown with this number of decimals, and the same multiples of several items agree to this number.
-ZERO_MULTIPLE = 1e-7
-MULTIPLE_DECIMALS = 6
-SHARED_DECIMALS = 8
-
 MOST_ALIASED = 8  # maximum number of columns that the sentence about an aliased feature lists
 UNITS = ("information", "robust", "clustered", "weighted")  # the kinds of standard errors
 
 
 class Units(NamedTuple):
-    """Which choices are independent of each other, for standard errors.
+    """Which choices are independent of each other, for standard errors; arrays have shape (n_situations,)."""
 
-    With the kind "weighted", every row of the data is a cluster. ``repeats`` is None if counts are whole
-    choices. All arrays have shape (n_situations,).
-    """
-
-    kind: str  # one of UNITS
+    kind: str  # one of UNITS; with "weighted", every row of the data is a cluster
     clusters: Int64 | None = None  # the cluster of each situation
-    repeats: Float64 | None = None  # how often each occurred, if counts are weights or fractions of choices
+    repeats: Float64 | None = None  # how often each occurred; None if counts are whole choices
     rankings: Int64 | None = None  # the ranking that each is a step of
 
 
@@ -436,14 +425,10 @@ def _formulate_pairs(
     for number, name in enumerate(names):
         values = covariates.features[name]
         features[number] = values if row is None else values[row]
+    labels = label_items(parsed.items, [*names, "tie"])
+    merge = units.kind == "information"
     problem = ChoiceProblem.from_battles(
-        first,
-        second,
-        times,
-        items=label_items(parsed.items, [*names, "tie"]),
-        features=features.T,
-        names=names,
-        merge=units.kind == "information",
+        first, second, times, items=labels, features=features.T, names=names, merge=merge
     )
     return _Formulation(problem, units, rule)
 
@@ -486,9 +471,9 @@ def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -
     """What the feature in ``column`` follows from, by a null vector without later features."""
     original = logit.problem.parameters(null)
     vector: Float64 = original / original[column]
-    values, often = np.unique(np.round(vector[:n_items], SHARED_DECIMALS), return_counts=True)
+    values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)  # 8: equal but for rounding
     vector[:n_items] -= values[np.argmax(often)]  # a constant for all items makes no difference
-    vector = np.where(np.abs(vector) < ZERO_MULTIPLE, 0.0, np.round(vector, MULTIPLE_DECIMALS))
+    vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))  # 6 decimals are shown
     members = np.flatnonzero(vector)
     if len(members) == 1:
         return "it never differs between the alternatives of a comparison"

@@ -82,12 +82,10 @@ class SplitRankings:
 
     def __init__(self, rankings: pa.Table, components: Components, position: Int64) -> None:
         offsets, items = ragged_column(rankings, "items")
-        component = components.component_of_node[items]
-        ranking = rows_of(offsets)
+        component, ranking = components.component_of_node[items], rows_of(offsets)
         # the entries of all rankings, by component, then by ranking
         order = np.lexsort((ranking, component))
-        self._position = position[items[order]]
-        self._ranking = ranking[order]
+        self._position, self._ranking = position[items[order]], ranking[order]
         self._ranks = ragged_column(rankings, "places")[1][order]
         self._count = column(rankings, "count")
         self._borders = group_borders(component, len(components))
@@ -169,8 +167,7 @@ def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingDeriv
 
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:
     """Gradients and curvatures of rankings with these ``tiers`` of positions and these scores of items."""
-    gradient = np.zeros_like(scores)
-    curvature = np.zeros((*scores.shape, scores.shape[1]))
+    gradient, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
     denominator = denominator_of(map(len, tiers))
     # the choice of w, with probabilities p, has the loss −ln p_w: gradient p − e_w, curvature diag p − p pᵀ
     for winner, members, weight in choices_of_tiers(tiers, denominator):

@@ -55,10 +55,7 @@ class Covariates(NamedTuple):
 
 
 def read_covariates(
-    parsed: ParsedChoices,
-    options: Mapping[str, Any],
-    table: Mapping[Any, Any],
-    contestants: tuple[Any, Any],
+    parsed: ParsedChoices, options: Mapping[str, Any], table: Mapping[Any, Any], contestants: tuple[Any, Any]
 ) -> Covariates:
     """Read the covariates that ``options`` name; ``contestants`` names the columns of the items of a pair."""
     choices = parsed.choices

@@ -86,10 +86,8 @@ class Regression(NamedTuple):
                 f"the formula {self.X!r} cannot be read: {reason}; check its syntax and columns"
             ) from error
         names = list(map(str, matrix.columns))
-        has_intercept = "Intercept" in names
-        return self._replace(
-            X=matrix.to_numpy(), y=outcome, names=names, intercept=has_intercept, target=target
-        )
+        intercept = "Intercept" in names
+        return self._replace(X=matrix.to_numpy(), y=outcome, names=names, intercept=intercept, target=target)
 
     def _read_statsmodels(self) -> "Regression":
         """Take the data from a model of statsmodels or from its fit."""
@@ -103,8 +101,7 @@ class Regression(NamedTuple):
                 "or a GLM with the family Binomial or Poisson and its default link"
             )
         model = STATSMODELS[kind]
-        matrix = np.asarray(source.exog)
-        y = np.asarray(source.endog)
+        matrix, y = np.asarray(source.exog), np.asarray(source.endog)
         # statsmodels has the logarithm of an exposure in ``exposure``: both shift the linear predictor
         shifts = [getattr(source, attribute, None) for attribute in ("offset", "exposure")]
         shifts = [np.asarray(shift) for shift in shifts if shift is not None]

@@ -133,9 +133,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             weights = _validation._check_sample_weight(sample_weight, matrix, dtype=np.float64)
             use = weights != 0
             if group_of_row is None and not use.all():  # in a group, the row is still an alternative
-                matrix = matrix[use]
-                labels = labels[use]
-                weights = weights[use]
+                matrix, labels, weights = matrix[use], labels[use], weights[use]
         self.classes_, class_of_row = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             only = f", {show(self.classes_[0])}" if len(labels) else ""
@@ -147,8 +145,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         else:
             problem = self._choose_in_groups(matrix, class_of_row, group_of_row, weights, names)
         self.fit_: LogitFit = fit_logit(problem)
-        self.certificate_ = self.fit_.certificate
-        self.separation_ = self.fit_.separation
+        self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
         if self.fit_.state is LogitState.UNCERTIFIED:
             self.fit_.expect()
         if self.fit_.state is LogitState.EQUAL:
@@ -177,8 +174,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         zeros = np.zeros(len(estimates))
         self.intercept_ = estimates[:, 0] if n_intercepts else zeros
         self.intercept_standard_errors_ = errors[:, 0] if n_intercepts else zeros
-        self.coef_ = estimates[:, n_intercepts:]
-        self.coef_standard_errors_ = errors[:, n_intercepts:]
+        self.coef_, self.coef_standard_errors_ = estimates[:, n_intercepts:], errors[:, n_intercepts:]
 
     def summary(self, *, robust: bool = False) -> LogitSummary | FirthFit:
         """The table that statsmodels prints; ``robust`` uses sandwich standard errors (HC0)."""
@@ -190,9 +186,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
         """The probability of each class for the rows of ``X``, shape (n_samples, n_classes).
 
-        Where coefficients are infinite, it is the limit of the probability.
-
-        A model that was fitted with groups needs the ``groups`` of these rows.
+        Where coefficients are infinite, it is the limit of the probability. A model that was fitted with
+        groups needs the ``groups`` of these rows.
         """
         matrix = self._read(X)
         if not self.has_groups_:

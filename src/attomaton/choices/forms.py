@@ -20,9 +20,7 @@ from attomaton.choices.outcomes import FIRST, read_amounts, read_outcomes, read_
 from attomaton.choices.parsed import NO_ROWS, Alternatives, PairChoices, ParsedChoices, pair_rows
 from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, read_sequences
 
-LISTED_NAMES = 12  # most names of columns in an error
 MOST_PAIRED = 1 << 16  # pairs of best and worst that are always allowed
-SHARE_TOTALS = (1, 100)  # wins of a pair that add up to one of these may be shares, or per cent
 
 # The text before the number in the name of a column of positions, such as `rank1`.
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
@@ -85,8 +83,9 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     times = wins[row, column]
     pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
     games = np.bincount(pairs.number_pairs(), times)
-    total = next((total for total in SHARE_TOTALS if np.allclose(games, total, rtol=0.01)), None)
-    if total and (2 * times % 1).any():  # halves can be ties
+    # shares and per cents add up to 1 and 100, but so may wins, and halves may be ties
+    total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
+    if total and (2 * times % 1).any():
         raise InvalidSamples(
             f"the wins of each pair add up to {total}, so they look like shares; give numbers of wins instead"
         )
@@ -96,10 +95,8 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
 
 def _read_wins(title: Any, cells: list[Any], is_other: list[bool]) -> list[float]:
     """The wins of each row's item against the item ``title``; an empty cell is 0, and so is the diagonal."""
-    wins = [
-        as_number(cell) if other and not is_missing(cell) else 0.0
-        for cell, other in _rows_of([cells, is_other])
-    ]
+    rows = _rows_of([cells, is_other])
+    wins = [as_number(cell) if other and not is_missing(cell) else 0.0 for cell, other in rows]
     bad = [not 0 <= number < np.inf for number in wins]
     if any(bad):
         cell = cells[bad.index(True)]
@@ -366,7 +363,7 @@ def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
     usual = next((form for form in USUAL if table.keys() >= form.needs), None)
     if usual is not None:
         return usual
-    names = ", ".join(map(show, list(table)[:LISTED_NAMES]))
+    names = ", ".join(map(show, list(table)[:12]))  # as many as are read
     raise InvalidSamples(
         f"it is unclear which of the columns {names or '(none)'} contains the winner; name the columns with "
         "winner= and loser=, with first=, second= and outcome=, with ranking= (items, the best first), with "

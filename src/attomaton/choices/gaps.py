@@ -2,8 +2,7 @@
 
 Where all choices between two components went one way, the gap between their mean scores is infinite. With
 confidence 1 − α it is at least the gap at which these choices had the probability α (Geyer 2009). For 8 wins
-of 8 that is 0.789 at 95 %. :func:`lost_in_sets` and :func:`lost_in_logit` list the alternatives that are
-infinitely far behind, and :class:`Gaps` finds the bounds from them.
+of 8 that is 0.789 at 95 %. :class:`Gaps` finds the bounds from the :class:`LostRows` of either model.
 """
 
 from collections.abc import Callable
@@ -72,8 +71,7 @@ class Gaps:
     """
 
     def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:
-        self.above = above
-        self.below = below
+        self.above, self.below = above, below
         self.n_components = n_components
         self._rows = rows
         self._bounds = dict[float, Float64]()  # level → bounds of the pairs
@@ -107,8 +105,7 @@ class Gaps:
                 log_odds = np.logaddexp.reduceat(rows.start - rows.slope * gap, rows.borders[:-1])
                 losses = rows.weight * np.logaddexp(0.0, log_odds)  # by cell
                 probable = -np.bincount(rows.pair, losses, len(middle)) >= limit
-                low = np.where(probable, low, middle)
-                high = np.where(probable, middle, high)
+                low, high = np.where(probable, low, middle), np.where(probable, middle, high)
             self._bounds[level] = low
         return self._bounds[level]
 
@@ -119,8 +116,7 @@ class Gaps:
         rows = np.flatnonzero(np.diff(slopes.indptr) == 2)
         # the two entries of a row of CSR have opposite signs, and the positive one is of the component above
         entry = slopes.indptr[rows]
-        left = slopes.indices[entry]
-        right = slopes.indices[entry + 1]
+        left, right = slopes.indices[entry], slopes.indices[entry + 1]
         is_left_above = slopes.data[entry] > 0
         above = np.asarray(np.where(is_left_above, left, right), np.int64)
         below = np.asarray(np.where(is_left_above, right, left), np.int64)
@@ -130,13 +126,10 @@ class Gaps:
         situation = self._rows.situation[rows]
         begins = (np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0)
         cells = np.flatnonzero(begins)
-        return PairRows(
-            borders=np.append(cells, len(rows)),
-            pair=pair[cells],
-            weight=self._rows.weights(situation[cells], pair[cells]),
-            slope=np.abs(slopes.data[slopes.indptr[rows]]),
-            start=self._rows.start[rows],
-        )
+        weight = self._rows.weights(situation[cells], pair[cells])
+        slope = np.abs(slopes.data[slopes.indptr[rows]])
+        borders = np.append(cells, len(rows))
+        return PairRows(borders, pair[cells], weight, slope, start=self._rows.start[rows])
 
     def bound(self, above: int, below: int, level: float) -> float:
         """The least gap at which all choices on the way between the two components are probable enough.
