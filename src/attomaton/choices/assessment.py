@@ -1,8 +1,7 @@
-"""Probabilities of new pairs, and tests of a fit.
+"""Probabilities of new pairs, and tests of a fit."""
 
-:class:`AssessedItems` is the part of a :class:`~attomaton.ChoiceFit` that predicts pairs, compares the fit
-with a smaller one, and starts the tests of :mod:`~attomaton.choices.checks`.
-"""
+# ``AssessedItems`` is the part of a ``attomaton.ChoiceFit`` that predicts pairs, compares the fit
+# with a smaller one, and starts the tests of ``attomaton.choices.checks``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -150,7 +149,7 @@ class AssessedItems(OrderedItems):
         return self._predict_pairs(number, opponent, covariates.features)
 
     def _fitted_features(self) -> list[str]:
-        """The names of the features of the fit that new pairs can have."""
+        # the names of the features of the fit that new pairs can have
         parameters = () if self.logit is None else self.logit.problem.names
         fitted = [name for name in self.model.coefficients if name in parameters and name not in EFFECTS]
         relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
@@ -177,7 +176,7 @@ class AssessedItems(OrderedItems):
         return np.stack([win, no_tie, loss], axis=1)
 
     def _luce_gaps(self, model: LuceScores, first: Int64, second: Int64) -> Float64:
-        """The score of the first less that of the second; ±inf across components, NaN if open."""
+        # the score of the first less that of the second; ±inf across components, NaN if open
         of_first, of_second = (model.components.component_of_node[items] for items in (first, second))
         gap = np.full(len(first), np.nan)
         for sign, above, below in ((1.0, of_first, of_second), (-1.0, of_second, of_first)):
@@ -214,7 +213,7 @@ class AssessedItems(OrderedItems):
         return size * self.n_parameters - 2.0 * self._maximum("BIC")
 
     def _maximum(self, criterion: str) -> float:
-        """The maximum of the log-likelihood, if ``criterion`` is defined for the fit."""
+        # the maximum of the log-likelihood, if ``criterion`` is defined for the fit
         why = self.model.why_no_aic
         if why:
             raise UnsupportedOption(
@@ -287,7 +286,7 @@ class AssessedItems(OrderedItems):
         return cross_validate(fitted, self._predict_rows, clusters, self.log_likelihood, n_folds, seed)
 
     def _predict_rows(self, logit: "LogitFit", rows: Any, situations: "Situations") -> Float64:
-        """Predict by another fit of the same columns, with the penalty of this fit."""
+        # predict by another fit of the same columns, with the penalty of this fit
         from attomaton.choices.logit.prediction import predict_rows
 
         if isinstance(self.model, LuceScores):
@@ -313,7 +312,7 @@ class AssessedItems(OrderedItems):
         return self._paths.search(component)[0]
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:
-        """The numbers of items, as indices into ``items``."""
+        # the numbers of items, as indices into ``items``
         for item in items:
             if not self._is_item(item):
                 raise UnknownToken(f"{item!r} occurs in no choice; leave it out, or add choices with it")
@@ -326,7 +325,7 @@ class AssessedItems(OrderedItems):
             return False
 
     def _undetermined(self, first: Any, second: Any) -> UndeterminedChoice:
-        """The error about two items whose difference the choices leave open."""
+        # the error about two items whose difference the choices leave open
         if self.logit is not None:
             return UndeterminedChoice(
                 f"the choices leave the difference of {first!r} and {second!r} open; add comparisons of the "

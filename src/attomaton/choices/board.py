@@ -1,8 +1,7 @@
-"""The board: ratings, intervals and ranks of items that can be compared, and what to compare next.
+"""The board: ratings, intervals and ranks of items that can be compared, and what to compare next."""
 
-The numbers are made elsewhere: order in ``ranks``, rows in ``board_rows``, proposals in ``proposals``, the
-figure in ``board_figure``. This file has the class that users see, and what it prints.
-"""
+# The numbers are made elsewhere: order in ``ranks``, rows in ``board_rows``, proposals in ``proposals``, the
+# figure in ``board_figure``. This file has the class that users see, and what it prints.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,7 +108,7 @@ class Board(Tabular):
 
     @cached_property
     def _orders(self) -> list[SureOrder]:
-        """The order of the items of each board that is certain at this level."""
+        # the order of the items of each board that is certain at this level
         return order_boards(self.ratings, self.level)
 
     @cached_property

@@ -1,8 +1,7 @@
-"""Figures of boards: a point with its interval for each item, or a line for each item across categories.
+"""Figures of boards: a point with its interval for each item, or a line for each item across categories."""
 
-In :func:`draw_boards` the items are at heights 0, −1, −2 and so on, with a gap above each further board. In
-:func:`draw_lines` the categories are at 0, 1, 2 and so on of the horizontal axis.
-"""
+# In ``draw_boards`` the items are at heights 0, −1, −2 and so on, with a gap above each further board. In
+# ``draw_lines`` the categories are at 0, 1, 2 and so on of the horizontal axis.
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -84,7 +83,7 @@ def draw_boards(boards: Sequence[Sequence[BoardRow]], scale: str, title: str, ax
 
 
 def _draw_row(axes: Any, row: BoardRow, height: float, stub: float) -> None:
-    """Draw a rating as a point; an infinite one as a triangle at its bound with a line of length ``stub``."""
+    # draw a rating as a point; an infinite one as a triangle at its bound with a line of length ``stub``
     rating, low, high = row["rating"], row["low"], row["high"]
     if not isfinite(rating):
         sign = 1.0 if rating > 0 else -1.0

@@ -41,7 +41,7 @@ class Assessment(Tabular):
         return next(value for value in vars(self).values() if isinstance(value, pa.Table))
 
     def _shown(self, items: str) -> tuple[list[dict[str, Any]], list[str]]:
-        """The printed rows of the table, and a line that counts the others, if any."""
+        # the printed rows of the table, and a line that counts the others, if any
         n_hidden = len(self._table()) - SHOWN_PAIRS
         rows: Any = self._table().slice(0, SHOWN_PAIRS).to_pylist()
         return rows, [f"and {n_hidden:,} more {items}; .table() has all"] if n_hidden > 0 else []
@@ -52,7 +52,7 @@ class Assessment(Tabular):
 
 
 def _plain(value: Any) -> Any:
-    """A table as records, and a number that JSON does not have as text or None; anything else unchanged."""
+    # a table as records, and a number that JSON does not have as text or None; anything else unchanged
     if isinstance(value, pa.Table):
         rows: Any = value.to_pylist()
         return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
@@ -65,17 +65,21 @@ def _plain(value: Any) -> Any:
 class GoodnessOfFit(Assessment):
     """Whether a model fits the choices, with the residual of each pair.
 
-    O and E are the observed and the expected count of a cell, which is an item in a set of items that were
-    offered together. The residual of a pair is its wins minus losses, less the expected difference, in
-    standard deviations.
+    ``deviance`` and ``pearson`` are 2 Σ O ln(O / E) and Σ (O − E)² / E over the cells, with observed counts O
+    and expected counts E; a cell is an item in a set of items that were offered together. ``degrees`` are the
+    cells that totals do not fix, less the fitted parameters. ``p_value`` is the probability of a deviance at
+    least this large if the model is right, and ``method`` how it was computed.
+
+    ``pairs`` has a row per pair, the most surprising first: first, second, games, wins, expected_wins,
+    losses, expected_losses, and residual: wins minus losses, less the expected difference, in standard
+    deviations.
     """
 
-    deviance: float  # 2 Σ O ln(O / E) over the cells
-    pearson: float  # Σ (O − E)² / E over the cells
-    degrees: int  # the cells that totals do not fix, less the fitted parameters
-    p_value: float  # the probability of a deviance at least this large if the model is right
-    method: str  # how the p-value was computed
-    # first, second, games, wins, expected_wins, losses, expected_losses, residual; most surprising first
+    deviance: float
+    pearson: float
+    degrees: int
+    p_value: float
+    method: str
     pairs: pa.Table
 
     def _blocks(self) -> list[Block]:
@@ -103,16 +107,19 @@ class GoodnessOfFit(Assessment):
 class Intransitivity(Assessment):
     """Cyclic triads: three items of which each beat the next more often than it lost to it.
 
-    In a row of ``cycles`` first beats second, second beats third, and third beats first; margin is the least
-    excess of wins over losses among these three pairs.
+    ``triads`` counts the triads in which every pair played and one item of each pair won more often, and
+    ``cyclic`` those that are cycles. ``expected`` is the mean number of cycles in ``n_draws`` draws from the
+    model, and ``p_value`` the probability of at least as many cycles if the model is right. ``cycles`` has a
+    row per cycle, the clearest first: first beats second, second beats third, third beats first, and margin,
+    the least excess of wins among the three pairs.
     """
 
-    triads: int  # those in which every pair played and one item of each pair won more often
-    cyclic: int  # those that are cycles
-    expected: float  # the mean number of cycles in draws from the model
-    p_value: float  # the probability of at least as many cycles if the model is right
+    triads: int
+    cyclic: int
+    expected: float
+    p_value: float
     n_draws: int
-    cycles: pa.Table  # first, second, third, margin; the clearest first
+    cycles: pa.Table
 
     def _blocks(self) -> list[Block]:
         head = (
@@ -132,16 +139,20 @@ class Intransitivity(Assessment):
 class CrossValidation(Assessment):
     """How well a model predicts choices that it was not fitted to.
 
+    ``log_loss``, ``fitted`` and ``even`` are means of −ln p: of the choices that were left out in turn, of
+    the choices that the model was fitted to, and for equally probable outcomes. Choices, or whole clusters,
+    were left out in ``n_folds``. ``n_impossible`` of them had probability 0, which makes ``log_loss``
+    infinite, and ``n_open`` had a probability that the other choices leave open; these do not count.
     ``calibration`` has a row per tenth of predicted probabilities: low, high, predicted (their mean),
     happened (the share that was chosen) and alternatives, for all alternatives of choices left out.
     """
 
-    log_loss: float  # mean of −ln p over the choices that were left out in turn
-    fitted: float  # mean of −ln p over the choices that the model was fitted to
-    even: float  # mean of −ln p if all outcomes were equally probable
-    n_folds: int  # parts in which choices, or whole clusters, were left out
-    n_impossible: int  # choices left out with probability 0, which makes ``log_loss`` infinite
-    n_open: int  # choices left out whose probability the others leave open; these do not count
+    log_loss: float
+    fitted: float
+    even: float
+    n_folds: int
+    n_impossible: int
+    n_open: int
     calibration: pa.Table
 
     def _blocks(self) -> list[Block]:
@@ -315,7 +326,7 @@ def _count_tail(statistic: float, drawn: Float64) -> float:
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
-    """The table of pairs of a :class:`GoodnessOfFit`, by falling size of the residual."""
+    # the table of pairs of a ``GoodnessOfFit``, by falling size of the residual
     pairs, expected = fitted.pairs, fitted.expected
     wins, losses = pairs.count_wins(fitted.problem.counts)
     expected_wins, expected_losses = pairs.count_wins(expected)
@@ -340,7 +351,7 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
 
 
 def _count_games(fitted: FittedChoices) -> Float64:
-    """The number of choices in the situation of each meeting of two items, shape (n_meetings,)."""
+    # the number of choices in the situation of each meeting of two items, shape (n_meetings,)
     return fitted.problem.situations.spread(fitted.problem.totals)[fitted.pairs.rows[0]]
 
 

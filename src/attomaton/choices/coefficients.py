@@ -1,9 +1,8 @@
-"""Which coefficients of a logistic regression are finite, infinite with the reason, or open.
+"""Which coefficients of a logistic regression are finite, infinite with the reason, or open."""
 
-:func:`check_classes` fits the regression; the :class:`SeparationCheck` that it returns is the answer. A
-*case* is a row of the data, and a *label* a value of the outcome. The coefficients of the *reference* label
-are 0: those of each other label are log odds against it.
-"""
+# ``check_classes`` fits the regression; the ``SeparationCheck`` that it returns is the answer. A
+# *case* is a row of the data, and a *label* a value of the outcome. The coefficients of the *reference* label
+# are 0: those of each other label are log odds against it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +75,7 @@ def check_classes(
 
 
 def _find_reference(labels: tuple[Any, ...], label: Any) -> int | None:
-    """The index of the reference label; the first by default, None if the only label is another one."""
+    # the index of the reference label; the first by default, None if the only label is another one
     if label is not None:
         if label not in labels:
             raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")
@@ -203,7 +202,7 @@ class SeparationCheck(Tabular):
         return "" if contrast is None or contrast.kind not in INFINITE else self._tell(contrast)
 
     def _tell(self, contrast: Contrast) -> str:
-        """Why a coefficient is infinite: what its column alone decides, or how many cases bear on it."""
+        # why a coefficient is infinite: what its column alone decides, or how many cases bear on it
         cases = self._compared_cases(contrast.label)
         label, reference = cases.labels
         if contrast.kind is ContrastKind.MINUS:
@@ -356,7 +355,7 @@ class SeparationCheck(Tabular):
 
 
 def _cells_of_contrast(contrast: Contrast) -> list[str]:
-    """A coefficient as printed: name, estimate, standard error, and interval, bound or kind."""
+    # a coefficient as printed: name, estimate, standard error, and interval, bound or kind
     if contrast.kind is ContrastKind.FINITE:
         low, high = contrast.interval()
         return [

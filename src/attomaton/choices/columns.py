@@ -1,8 +1,7 @@
-"""Columns of lists, arrays and frames: find them, read numbers, and number items.
+"""Columns of lists, arrays and frames: find them, read numbers, and number items."""
 
-:func:`columns_of` lists the columns of a frame, :func:`find_column` finds one of them by name,
-:func:`read_numbers` reads numbers, and :func:`number_columns` numbers the items of several columns together.
-"""
+# ``columns_of`` lists the columns of a frame, ``find_column`` finds one of them by name,
+# ``read_numbers`` reads numbers, and ``number_columns`` numbers the items of several columns together.
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -60,7 +59,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
 
 
 def _only_split(dataset: Any) -> Any:
-    """A Hugging Face dataset, or the only split of a dict of them."""
+    # a Hugging Face dataset, or the only split of a dict of them
     if not isinstance(dataset, Mapping):
         return dataset
     splits = cast("Mapping[str, Any]", dataset)
@@ -113,7 +112,7 @@ def look_up(columns: Any, name: Any) -> Any:
 
 
 def _field(source: Any, name: Any) -> Any:
-    """A column of a table, or a field of all cells of a column of structs or dicts; None if absent."""
+    # a column of a table, or a field of all cells of a column of structs or dicts; None if absent
     if isinstance(source, Mapping):
         return cast("Mapping[Any, Any]", source).get(name)
     column = source.to_arrow() if library_of(source) == "polars" else source
@@ -261,10 +260,8 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 
 
 def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
-    """The distinct items, and the item number of each entry of the concatenated columns.
-
-    ``by_row`` lists these entries in the order in which items are numbered.
-    """
+    # the distinct items, and the item number of each entry of the concatenated columns; ``by_row`` has these
+    # entries in the order in which items are numbered
     kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         contents = " and ".join(f"{role} contains {kind}" for role, kind in kinds.items())
@@ -306,7 +303,7 @@ def _join_numbers(arrays: Sequence[Any]) -> Any:
 
 
 def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
-    """The answer of :func:`_number_in_arrow` for Python objects that Arrow cannot number."""
+    # the answer of ``_number_in_arrow`` for Python objects that Arrow cannot number
     entries = list(chain.from_iterable(lists.values()))
     items, numbers = number_hashable([entries[index] for index in by_row.tolist()])
     number_of_entry = np.empty_like(numbers)
@@ -340,7 +337,7 @@ def _as_numbers(array: Any) -> Any:
 
 
 def _refuse_missing(columns: Mapping[str, Any]) -> None:
-    """Raise an error that names the first missing entry, if any."""
+    # raise an error that names the first missing entry, if any
     for role, values in columns.items():
         cells = as_list(values)
         rows = np.flatnonzero([is_missing(cell) for cell in cells])

@@ -292,7 +292,7 @@ class LogitScores:
         return notes
 
     def _describe_clusters(self, n_clusters: int, spread: Spread) -> str:
-        """The remark about standard errors: the units, the degrees of freedom, and items without an error."""
+        # the remark about standard errors: the units, the degrees of freedom, and items without an error
         component = self._component_of_item
         clustered = self.units.kind == "clustered"
         weights = (
@@ -354,7 +354,7 @@ def fit_conditional(parsed: ParsedChoices, covariates: Covariates, ties: str) ->
 def _formulate_alternatives(
     parsed: ParsedChoices, choices: SetChoices | Alternatives, covariates: Covariates, names: Sequence[str]
 ) -> _Formulation:
-    """One row per alternative: its item, or best minus worst item, and the features ``names``."""
+    # one row per alternative: its item, or best minus worst item, and the features ``names``
     is_set = isinstance(choices, SetChoices)
     alternatives, offsets = _spread_sets(parsed, choices) if is_set else (choices, None)
     labels = label_items(parsed.items, names)
@@ -406,7 +406,7 @@ def _group_clusters(units: Units, cluster: Int64 | None, origin: Int64 | None) -
 def _formulate_pairs(
     parsed: ParsedChoices, pairs: PairChoices, covariates: Covariates, ties: str, names: Sequence[str]
 ) -> _Formulation:
-    """One battle per pair, with the features ``names``; ``ties`` says how ties count if there are any."""
+    # one battle per pair, with the features ``names``; ``ties`` says how ties count if there are any
     first, second, outcome, row = pairs
     tied, counts = outcome == TIE, parsed.counts
     rule = ties if tied.any() else ""

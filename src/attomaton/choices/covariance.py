@@ -1,8 +1,7 @@
-"""Covariances of the scores of one component: the inverse of the information, or a sandwich for half wins.
+"""Covariances of the scores of one component: the inverse of the information, or a sandwich for half wins."""
 
-:class:`Information` is for choices without ties. With ties, :class:`SplitRankings` restricts the rankings to
-a component, and :class:`Sandwich` computes A⁺ (Σ g gᵀ) A⁺ from their gradients g and their information A.
-"""
+# ``Information`` is for choices without ties. With ties, ``SplitRankings`` restricts the rankings to
+# a component, and ``Sandwich`` computes A⁺ (Σ g gᵀ) A⁺ from their gradients g and their information A.
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,6 @@
-"""Read the covariates of choices: who moved first, features, style, clusters and categories.
+"""Read the covariates of choices: who moved first, features, style, clusters and categories."""
 
-:func:`read_covariates` reads all that the options of a fit name, for choices that are already parsed.
-"""
+# ``read_covariates`` reads all that the options of a fit name, for choices that are already parsed.
 
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, cast
@@ -149,7 +148,7 @@ class _RowReader(NamedTuple):
         return read_numbers(self.take(source, "features"), role, self.n_rows)
 
     def _read_by_item(self, value_of: Mapping[Any, Any], role: str) -> Float64:
-        """The answer of :meth:`read_feature` from a value for each item."""
+        # the answer of ``read_feature`` from a value for each item
         choices, items = self.parsed.choices, self.parsed.items
         absent = next((item for item in items if item not in value_of), None)
         if absent is not None:
@@ -226,7 +225,7 @@ def number_labels(values: Any, role: str, n_rows: int | None = None) -> RowLabel
 
 
 def _features_by_name(features: Any) -> dict[str, Any]:
-    """Features as a dict from names to columns, pairs of columns, or values by item."""
+    # features as a dict from names to columns, pairs of columns, or values by item
     if features is None:
         return {}
     if isinstance(features, Mapping):
@@ -240,7 +239,7 @@ def _features_by_name(features: Any) -> dict[str, Any]:
 
 
 def _count_rows(parsed: ParsedChoices) -> int:
-    """The number of rows of the data, each of which needs a value of a covariate."""
+    # the number of rows of the data, each of which needs a value of a covariate
     choices = parsed.choices
     if isinstance(choices, PairChoices):
         return len(choices.first)

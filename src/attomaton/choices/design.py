@@ -1,8 +1,7 @@
-"""Read the data of a regression from arrays, frames, formulas or fits of other libraries.
+"""Read the data of a regression from arrays, frames, formulas or fits of other libraries."""
 
-:meth:`Regression.read` resolves a formula or a fit. :func:`read_regressors` then makes a matrix with named
-columns, :func:`read_column` reads one column of numbers, and :func:`read_labels` the labels of the cases.
-"""
+# ``Regression.read`` resolves a formula or a fit. ``read_regressors`` then makes a matrix with named
+# columns, ``read_column`` reads one column of numbers, and ``read_labels`` the labels of the cases.
 
 import re
 from collections.abc import Sequence
@@ -69,7 +68,7 @@ class Regression(NamedTuple):
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
 
     def _read_formula(self) -> "Regression":
-        """Evaluate a formula such as "y ~ a + b" on the frame ``y``."""
+        # evaluate a formula such as "y ~ a + b" on the frame ``y``
         with needing("a formula"):
             build: Any = import_module("formulaic").model_matrix
         target, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
@@ -90,7 +89,7 @@ class Regression(NamedTuple):
         return self._replace(X=matrix.to_numpy(), y=outcome, names=names, intercept=intercept, target=target)
 
     def _read_statsmodels(self) -> "Regression":
-        """Take the data from a model of statsmodels or from its fit."""
+        # take the data from a model of statsmodels or from its fit
         source: Any = getattr(self.X, "model", self.X)
         family: Any = getattr(source, "family", None)
         name = type(source).__name__
@@ -130,7 +129,7 @@ class Regression(NamedTuple):
         return regression._replace(event=source.status, strata=source.strata, entry=source.entry)
 
     def _read_sklearn(self) -> "Regression":
-        """Transform ``X`` by a fitted pipeline, if ``model`` is one; the last step decides other options."""
+        # transform ``X`` by a fitted pipeline, if ``model`` is one; the last step decides other options
         last = self.model[-1] if hasattr(self.model, "steps") else self.model
         kind = "poisson" if type(last).__name__ == "PoissonRegressor" else "logit"
         if kind == "logit" and not (hasattr(last, "classes_") and hasattr(last, "coef_")):
@@ -208,7 +207,7 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
 
 
 def _list_categories(column: Any) -> list[Any]:
-    """The categories of a pandas column, in their order; empty for any other column."""
+    # the categories of a pandas column, in their order; empty for any other column
     dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
     return list(getattr(dtype, "categories", ()))
 

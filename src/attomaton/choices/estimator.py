@@ -1,8 +1,7 @@
-"""Logistic regression as a scikit-learn classifier with standard errors and infinite coefficients.
+"""Logistic regression as a scikit-learn classifier with standard errors and infinite coefficients."""
 
-Each row of ``X`` becomes a situation of a conditional logit whose alternatives are the classes; with groups,
-each group is a situation whose alternatives are its rows.
-"""
+# Each row of ``X`` becomes a situation of a conditional logit, whose alternatives are the classes. With
+# groups, each group becomes a situation, whose alternatives are its rows.
 
 import warnings
 from typing import Any, Self
@@ -163,7 +162,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             raise UnsupportedOption("gradient descent has no penalty; leave out penalty or 'descent'")
 
     def _store_estimates(self) -> None:
-        """Set the estimates and errors; there is a row per class except the first, intercepts first."""
+        # set the estimates and errors; there is a row per class except the first, intercepts first
         if self.penalty:
             self.firth_ = self.fit_.firth()
             numbers = np.array([(row.value, row.standard_error) for row in self.firth_.contrasts]).T
@@ -218,7 +217,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self.classes_[class_of_row]
 
     def _predict(self, rows: Any, situations: Situations) -> Float64:
-        """The probability of each row in its situation, with or without the penalty."""
+        # the probability of each row in its situation, with or without the penalty
         if not self.penalty:
             return predict_rows(self.fit_, rows, situations, descent=self.undecided == "descent")
         probability = self.firth_.predict(rows, situations)
@@ -251,7 +250,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def _compare_classes(
         self, matrix: Any, class_of_row: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
-        """Each row chooses its class; every class but the first has its own coefficients."""
+        # each row chooses its class; every class but the first has its own coefficients
         labels = names or [f"x{number}" for number in range(1, matrix.shape[1] + 1)]
         labels = ["intercept", *labels] if self.fit_intercept else labels
         n_classes = len(self.classes_)
@@ -264,7 +263,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def _choose_in_groups(
         self, matrix: Any, class_of_row: Any, groups: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
-        """Each group chooses one of its rows, that of the second class."""
+        # each group chooses one of its rows, that of the second class
         if len(self.classes_) != 2:
             raise InvalidSamples(
                 f"y has {len(self.classes_)} labels; with groups, mark the chosen row of each group with 1 "

@@ -22,8 +22,7 @@ class FirthScores(LogitScores):
     """The scores and coefficients of a conditional logit with Firth's penalty.
 
     ``logit`` and ``graph`` are without the penalty: the fit, and the components and order that it proves.
-    Items of one component in ``components`` have finite differences with the penalty. ``.func`` calls a
-    cached property of the base class that this class overrides.
+    Items of one component in ``components`` have finite differences with the penalty.
     """
 
     joined = "Firth's penalty"
@@ -40,7 +39,7 @@ class FirthScores(LogitScores):
 
     @cached_property
     def graph(self) -> Components:
-        return LogitScores.components.func(self)
+        return LogitScores.components.func(self)  # the cached property that this class overrides
 
     @cached_property
     def penalised(self) -> FirthFit:

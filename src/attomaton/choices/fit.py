@@ -1,7 +1,6 @@
-"""Fit choice models (Bradley–Terry, Plackett–Luce, conditional logit) to data that may be disconnected.
+"""Fit choice models (Bradley–Terry, Plackett–Luce, conditional logit) to data that may be disconnected."""
 
-:func:`fit_choices` checks the options, parses the data, and fits all choices and those of each category.
-"""
+# ``fit_choices`` checks the options, parses the data, and fits all choices and those of each category.
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Unpack, cast

@@ -1,8 +1,7 @@
-"""Read tables of choices: pairs, wins, choice sets, rankings, or one row per alternative.
+"""Read tables of choices: pairs, wins, choice sets, rankings, or one row per alternative."""
 
-:func:`find_form` chooses the form of a table, of those that are listed above it; the reader of the form
-makes :class:`ParsedChoices` of the table. A *role* is what a column contains, such as ``winner``.
-"""
+# ``find_form`` chooses the form of a table, of those that are listed above it; the reader of the form
+# makes ``ParsedChoices`` of the table. A *role* is what a column contains, such as ``winner``.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -106,7 +105,7 @@ def _read_wins(title: Any, cells: list[Any], is_other: list[bool]) -> list[float
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
-    """The rows of columns, which must have one length."""
+    # the rows of columns, which must have one length
     if len(set(map(len, columns))) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidSamples(f"the columns have different lengths ({lengths}); give columns of equal length")
@@ -118,7 +117,7 @@ def _read_choice_sets(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_sets(frame: NamedColumns) -> Any:
-    """The choice sets: one column of lists, or the cells of several columns that are not empty."""
+    # the choice sets: one column of lists, or the cells of several columns that are not empty
     named = frame.name("choice_set")
     if isinstance(named, list | tuple):
         cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
@@ -188,7 +187,7 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
-    """Reject texts in place of lists; ``otherwise`` ends the message."""
+    # reject texts in place of lists; ``otherwise`` ends the message
     if holds_items(lists):
         raise InvalidSamples(
             f"the column {name!r} contains no lists; split its strings (in pandas: "
@@ -197,7 +196,7 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
 
 
 def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
-    """Read pairs with an outcome in one column, or with scores in several."""
+    # read pairs with an outcome in one column, or with scores in several
     if frame.tied is not None:
         raise InvalidSamples("the outcome already marks ties; leave tied out")
     items, (first, second) = number_columns({"first": frame.take("first"), "second": frame.take("second")})
@@ -217,7 +216,7 @@ def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
-    """Read rankings, best item first, from a column of lists or from a column for each position."""
+    # read rankings, best item first, from a column of lists or from a column for each position
     named = frame.name("ranking")
     if not isinstance(named, list | tuple):
         listed = frame.take("ranking")

@@ -111,7 +111,7 @@ class Gaps:
 
     @cached_property
     def _pair_rows(self) -> PairRows:
-        """The lost rows that lie between two components, sorted by situation, then by pair."""
+        # the lost rows that lie between two components, sorted by situation, then by pair
         slopes = self._rows.slopes
         rows = np.flatnonzero(np.diff(slopes.indptr) == 2)
         # the two entries of a row of CSR have opposite signs, and the positive one is of the component above
@@ -153,7 +153,7 @@ class Gaps:
         return self._sum_of_bounds(above, below, level) if height is None else height
 
     def _sum_of_bounds(self, above: int, below: int, level: float) -> float:
-        """The largest sum of bounds of pairs along a chain from ``above`` to ``below``."""
+        # the largest sum of bounds of pairs along a chain from ``above`` to ``below``
         bounds = self.pair_bounds(level)
         total = np.full(self.n_components, -np.inf)
         total[above] = 0.0
