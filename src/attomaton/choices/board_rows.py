@@ -1,4 +1,4 @@
-"""The rows of a board, one per item: as an Arrow table (:func:`rank_rows`), as JSON, and as text."""
+"""The rows of a board, one per item: as an Arrow table, as JSON, and as text."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -85,7 +85,7 @@ def item_column(items: Sequence[Any]) -> Any:
 
 
 def as_records(rows: pa.Table) -> list[BoardRow]:
-    """The rows for JSON, which has no infinite numbers."""
+    # for JSON, which has no infinite numbers
     records: list[BoardRow] = rows.to_pylist()
     for row in records:
         for name in ("rating", "low", "high", "ahead"):
@@ -133,6 +133,6 @@ def row_cells(row: BoardRow, scale: str) -> list[str]:
 
 
 def plain_cells(row: BoardRow, scale: str) -> list[str]:
-    """A row without a board as printed: item, component, rating and number of games."""
+    # for rows without a board: item, component, rating, number of games
     rating = "-" if row["rating"] is None else format(row["rating"], rating_format(scale))
     return [show_row_item(row), str(row["component"]), rating, show_count(row["games"])]

@@ -89,10 +89,8 @@ class LogitScores:
         return predict_rows(self.logit, rows, situations, leave_open=True)
 
     def predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
-        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3).
-
-        ``features`` are those of the first less those of the second.
-        """
+        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3)."""
+        # ``features`` are those of the first less those of the second
         # each pair is a situation with the rows win, loss and, if ties are outcomes, tie
         names = self.logit.problem.names
         n_pairs, n_outcomes = len(first), 3 if self.ties == "davidson" else 2

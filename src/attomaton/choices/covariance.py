@@ -21,11 +21,7 @@ CURVATURES_AT_ONCE = 1 << 22  # maximum size in memory: entries of curvatures ti
 
 
 class Information:
-    """The information of the scores of one component, factored: A = Σ count (diag p − p pᵀ) + ridge.
-
-    The diagonal of A follows from the other entries of ``curvature``. A is singular along the constant:
-    adding the same number to all entries makes it invertible, and the answers are corrected for that.
-    """
+    """The information of the scores of one component, factored: A = Σ count (diag p − p pᵀ) + ridge."""
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
@@ -37,8 +33,8 @@ class Information:
         hessian: Float64 = curvature.toarray()
         np.fill_diagonal(hessian, 0.0)
         np.fill_diagonal(hessian, -hessian.sum(axis=1))  # so that no digits are lost
-        # with lift / size added to all entries the constant has the eigenvalue lift + ridge, and the inverse
-        # has 1 / ((lift + ridge) size) too much in all entries
+        # The information is singular along the constant. With lift / size added to all entries, the constant
+        # has the eigenvalue lift + ridge, and the inverse has 1 / ((lift + ridge) size) too much in each.
         lift = float(np.trace(hessian)) / size or 1.0
         self._excess = 1.0 / ((lift + ridge) * size)
         try:

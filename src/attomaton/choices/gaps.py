@@ -22,9 +22,8 @@ MOST_BETWEEN = 20  # most components on the way from one to another of which all
 
 LEAST_SLOPE = 0.25  # slopes of rows are 0 or at least ½, except for rounding
 
-# Gaps are searched for between this number and its negative, a range that is halved so many times.
-FARTHEST = 800.0
-GAP_HALVINGS = 64
+FARTHEST = 800.0  # gaps are searched for between this number and its negative
+GAP_HALVINGS = 64  # of that range
 
 LEAST_TAIL = 1e-15  # the least probability for which a bound is computed
 
@@ -221,11 +220,9 @@ class GapLimits(NamedTuple):
 def lost_in_sets(
     crossing: NumberedChoices, component: Int64, score: Float64, denominator: int, n_components: int
 ) -> LostRows:
-    """The items of choice sets outside the component of the winner: one row per set and component.
-
-    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``; scores are relative
-    to the mean of the component.
-    """
+    """The items of choice sets outside the component of the winner: one row per set and component."""
+    # ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``; scores are
+    # relative to the mean of the component
     # a row is (choice, component); its total is the log of Σ multiplicity · e^score over items of both
     utility = np.log(crossing.multiplicity) + score[crossing.item]
     keys = crossing.choice * n_components + component[crossing.item]
