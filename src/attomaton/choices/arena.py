@@ -23,7 +23,9 @@ STRENGTHS = {
     "kelp": -1.5,
 }
 
-NEWCOMER, NEWCOMER_BATTLES = "lotus", 40  # a model that lost all of its few battles
+# A model that lost all of its few battles.
+NEWCOMER = "lotus"
+NEWCOMER_BATTLES = 40
 
 # The mean length of the answers of models, in standard deviations from the mean of all.
 LENGTHS = {"dune": 0.8, "birch": -0.6}
@@ -31,10 +33,11 @@ LENGTHS = {"dune": 0.8, "birch": -0.6}
 # Category → the change of the strength of each model.
 CATEGORIES = {"writing": {}, "code": {"cobalt": 0.8, "atlas": -0.4}, "math": {"fjord": 0.7}}
 
-# The effects of being first, of a standard deviation of length, and of a tie, in log odds.
-FIRST_EFFECT, LENGTH_EFFECT, TIE_ODDS = 0.15, 0.4, -0.8
-
-LENGTH_TASTE = 0.3  # standard deviation of the length effect over judges
+# Effects in log odds.
+FIRST_EFFECT = 0.15  # of being first
+LENGTH_EFFECT = 0.4  # of a standard deviation of length, the mean over judges
+LENGTH_TASTE = 0.3  # standard deviation of the effect of length over judges
+TIE_EFFECT = -0.8  # of a tie
 
 
 def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
@@ -64,13 +67,15 @@ def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
     """
     n_battles = whole_number(n_battles, "n_battles", least=1_000)
     rng = np.random.default_rng(whole_number(seed, "seed", least=0))
-    models, n_established, n_judges = np.array([*STRENGTHS, NEWCOMER]), len(STRENGTHS), n_battles // 100
-    category = rng.choice(len(CATEGORIES), n_battles, p=[0.5, 0.3, 0.2])
+    models = np.array([*STRENGTHS, NEWCOMER])
+    n_established = len(STRENGTHS)
+    n_judges = n_battles // 100  # 100 battles for each judge, on average
+    category = rng.choice(len(CATEGORIES), n_battles, p=[0.5, 0.3, 0.2])  # shares of the categories
     judge = rng.integers(0, n_judges, n_battles)
     first = rng.integers(0, n_established, n_battles)
-    second = (first + rng.integers(1, n_established, n_battles)) % n_established
+    second = (first + rng.integers(1, n_established, n_battles)) % n_established  # never the first
     newcomer_battles = rng.choice(n_battles, NEWCOMER_BATTLES, replace=False)
-    first[newcomer_battles] = n_established
+    first[newcomer_battles] = n_established  # the last of ``models``
     mean_length = np.array([LENGTHS.get(model, 0.0) for model in models])
     length = np.round(rng.normal(size=(2, n_battles)) + mean_length[np.stack([first, second])], 2)
     length_effect = LENGTH_EFFECT + LENGTH_TASTE * rng.normal(size=n_judges)
@@ -81,16 +86,17 @@ def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
             for extra in CATEGORIES.values()
         ]
     )
+    # outcomes 0 (first wins), 1 (second wins) and 2 (tie) by the logit model: the largest utility plus noise
     gap = strength[category, first] - strength[category, second] + FIRST_EFFECT
     half_gap = 0.5 * (gap + length_effect[judge] * (length[0] - length[1]))
-    utility = np.stack([half_gap, -half_gap, np.full(n_battles, TIE_ODDS)], axis=1)
+    utility = np.stack([half_gap, -half_gap, np.full(n_battles, TIE_EFFECT)], axis=1)
     outcome = (utility + rng.gumbel(size=utility.shape)).argmax(axis=1)
     outcome[newcomer_battles] = 1
-    both_bad = (outcome == 2) & (rng.random(n_battles) < 0.3)
+    is_bad_tie = (outcome == 2) & (rng.random(n_battles) < 0.3)  # three ties of ten
     columns: dict[str, Any] = {
         "model_a": models[first],
         "model_b": models[second],
-        "winner": np.array(["model_a", "model_b", "tie", "tie (bothbad)"])[outcome + both_bad],
+        "winner": np.array(["model_a", "model_b", "tie", "tie (bothbad)"])[outcome + is_bad_tie],
         "length_a": length[0],
         "length_b": length[1],
         "judge": np.char.add("judge ", judge.astype(str)),

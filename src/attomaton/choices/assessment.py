@@ -1,5 +1,8 @@
 """Probabilities of new pairs, and tests of a fit."""
 
+# ``AssessedItems`` is the part of a ``attomaton.ChoiceFit`` that predicts pairs, compares the fit
+# with a smaller one, and starts the tests of ``attomaton.choices.checks``.
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -76,14 +79,15 @@ class AssessedItems(OrderedItems):
 
         Features are equal for both items, and ``moved_first`` names the item that moves first, if any.
         """
-        a, b = self._lookup([first, second])
-        if a == b:
+        number, opponent = self._lookup([first, second])
+        if number == opponent:
             raise InvalidSamples(f"{first!r} against itself has no outcome; give two different items")
         if moved_first not in (None, first, second):
             raise InvalidSamples(f"moved_first is {moved_first!r}; give {first!r}, {second!r} or None")
         sign = 1.0 if moved_first == first else -1.0
         features = {} if moved_first is None else {"moved_first": np.array([sign])}
-        outcome = Outcomes(*self._predict_pairs(np.array([a]), np.array([b]), features)[0].tolist())
+        (row,) = self._predict_pairs(np.array([number]), np.array([opponent]), features)
+        outcome = Outcomes(*row.tolist())
         if np.isnan(outcome.win):
             raise self._undetermined(first, second)
         return outcome
@@ -133,15 +137,19 @@ class AssessedItems(OrderedItems):
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
         names = (first, second) if first is not None else next(usual, ("first", "second"))
-        a = self._read_items(find_column(columns, names[0], "first"))
-        b = self._read_items(find_column(columns, names[1], "second"))
+        number = self._read_items(find_column(columns, names[0], "first"))
+        opponent = self._read_items(find_column(columns, names[1], "second"))
         features = self._fitted_features() if features is None else features
-        described = {"moved_first": moved_first, "features": features}
-        parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))
-        options = {name: source for name, source in described.items() if source is not None}
-        return self._predict_pairs(a, b, read_covariates(parsed, options, columns, names).features)
+        options = {"moved_first": moved_first, "features": features}
+        options = {name: source for name, source in options.items() if source is not None}
+        # features are read as for choices, whose outcomes (here all wins of the first) make no difference
+        pairs = PairChoices(number, opponent, np.zeros_like(number))
+        parsed = ParsedChoices(self.items, pairs, np.ones(len(number)))
+        covariates = read_covariates(parsed, options, columns, names)
+        return self._predict_pairs(number, opponent, covariates.features)
 
     def _fitted_features(self) -> list[str]:
+        # the names of the features of the fit that new pairs can have
         parameters = () if self.logit is None else self.logit.problem.names
         fitted = [name for name in self.model.coefficients if name in parameters and name not in EFFECTS]
         relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
@@ -163,19 +171,24 @@ class AssessedItems(OrderedItems):
             return model.predict_pairs(first, second, features)
         if features:
             raise unfitted_feature(next(iter(features)))
+        win, loss = outcome_probabilities(self._luce_gaps(model, first, second), -np.inf)
+        no_tie = 0.0 * win  # NaN where the choices leave it open
+        return np.stack([win, no_tie, loss], axis=1)
+
+    def _luce_gaps(self, model: LuceScores, first: Int64, second: Int64) -> Float64:
+        # the score of the first less that of the second; ±inf across components, NaN if open
         of_first, of_second = (model.components.component_of_node[items] for items in (first, second))
         gap = np.full(len(first), np.nan)
         for sign, above, below in ((1.0, of_first, of_second), (-1.0, of_second, of_first)):
-            for number in np.unique(above).tolist():
-                pairs = np.flatnonzero(above == number)
-                gap[pairs[self._below(number)[below[pairs]]]] = sign * np.inf
+            for component in np.unique(above).tolist():
+                pairs = np.flatnonzero(above == component)
+                is_behind = self._below(component)[below[pairs]]
+                gap[pairs[is_behind]] = sign * np.inf
         is_finite = of_first == of_second  # a component is below itself: correct its gaps
         if is_finite.any():
             model.expect()
         gap[is_finite] = (model.values[first] - model.values[second])[is_finite]
-        win, loss = outcome_probabilities(gap, -np.inf)
-        no_tie = 0.0 * win  # NaN where the choices leave it open
-        return np.stack([win, no_tie, loss], axis=1)
+        return gap
 
     @property
     def log_likelihood(self) -> float:
@@ -200,6 +213,7 @@ class AssessedItems(OrderedItems):
         return size * self.n_parameters - 2.0 * self._maximum("BIC")
 
     def _maximum(self, criterion: str) -> float:
+        # the maximum of the log-likelihood, if ``criterion`` is defined for the fit
         why = self.model.why_no_aic
         if why:
             raise UnsupportedOption(
@@ -253,7 +267,7 @@ class AssessedItems(OrderedItems):
 
         Choices are drawn from the model ``n_draws`` times, with this ``seed``, and fitted again.
         """
-        from attomaton.choices.checks import count_cycles
+        from attomaton.choices.checks import count_cycles  # a tenth of the start-up time
 
         return count_cycles(self._fitted, self.items, n_draws, seed)
 
@@ -264,24 +278,24 @@ class AssessedItems(OrderedItems):
         turn, and the model is fitted to the others, with the penalty of this fit. Each step of a ranking is
         one choice.
         """
-        from attomaton.choices.checks import cross_validate
-        from attomaton.choices.logit.prediction import predict_rows
+        from attomaton.choices.checks import cross_validate  # a tenth of the start-up time
         from attomaton.choices.simulation import read_fitted
 
-        model = self.model
+        fitted = read_fitted(self.model, len(self.items), clustered=True)
+        clusters = None if isinstance(self.model, LuceScores) else self.model.units.clusters
+        return cross_validate(fitted, self._predict_rows, clusters, self.log_likelihood, n_folds, seed)
 
-        def predict(logit: "LogitFit", rows: Any, situations: "Situations") -> Float64:
-            if isinstance(model, LuceScores):
-                return predict_rows(logit, rows, situations, leave_open=True)
-            return replace(model, logit=logit).predict(rows, situations)
+    def _predict_rows(self, logit: "LogitFit", rows: Any, situations: "Situations") -> Float64:
+        # predict by another fit of the same columns, with the penalty of this fit
+        from attomaton.choices.logit.prediction import predict_rows
 
-        fitted = read_fitted(model, len(self.items), clustered=True)
-        clusters = None if isinstance(model, LuceScores) else model.units.clusters
-        return cross_validate(fitted, predict, clusters, self.log_likelihood, n_folds, seed)
+        if isinstance(self.model, LuceScores):
+            return predict_rows(logit, rows, situations, leave_open=True)
+        return replace(self.model, logit=logit).predict(rows, situations)
 
     @cached_property
     def _fitted(self) -> "FittedChoices":
-        from attomaton.choices.simulation import read_fitted
+        from attomaton.choices.simulation import read_fitted  # a tenth of the start-up time
 
         return read_fitted(self.model, len(self.items))
 
@@ -298,6 +312,7 @@ class AssessedItems(OrderedItems):
         return self._paths.search(component)[0]
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:
+        # the numbers of items, as indices into ``items``
         for item in items:
             if not self._is_item(item):
                 raise UnknownToken(f"{item!r} occurs in no choice; leave it out, or add choices with it")
@@ -310,6 +325,7 @@ class AssessedItems(OrderedItems):
             return False
 
     def _undetermined(self, first: Any, second: Any) -> UndeterminedChoice:
+        # the error about two items whose difference the choices leave open
         if self.logit is not None:
             return UndeterminedChoice(
                 f"the choices leave the difference of {first!r} and {second!r} open; add comparisons of the "

@@ -1,5 +1,8 @@
 """The board: ratings, intervals and ranks of items that can be compared, and what to compare next."""
 
+# The numbers are made elsewhere: order in ``ranks``, rows in ``board_rows``, proposals in ``proposals``, the
+# figure in ``board_figure``. This file has the class that users see, and what it prints.
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
 # Most items with standard errors, and most components; each needs a dense matrix of that size.
 MOST_RATED = 2_048
 
-SHOWN_ROWS, SHOWN_BOARDS = 20, 12  # items of each board, and boards, that are printed
-
+SHOWN_ROWS = 20  # items of each board that are printed
+SHOWN_BOARDS = 12  # boards that are printed
 HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")  # columns of a printed board
 
 
@@ -105,6 +108,7 @@ class Board(Tabular):
 
     @cached_property
     def _orders(self) -> list[SureOrder]:
+        # the order of the items of each board that is certain at this level
         return order_boards(self.ratings, self.level)
 
     @cached_property
@@ -123,10 +127,10 @@ class Board(Tabular):
         If ties are outcomes, the probability of a tie is not included. Items that cannot be compared raise
         ``UndeterminedChoice``.
         """
-        a, b = self._find(first), self._find(second)
-        if a == b:
+        number, opponent = self._find(first), self._find(second)
+        if number == opponent:
             raise InvalidSamples(f"{first!r} cannot be compared with itself; give another item")
-        difference = float(self.ratings.differences(np.array([a]), np.array([b]))[0])
+        (difference,) = self.ratings.differences(np.array([number]), np.array([opponent])).tolist()
         if np.isnan(difference):
             raise UndeterminedChoice(
                 f"no chain of choices leads from {first!r} to {second!r} or back, so neither is preferred; "
@@ -181,7 +185,8 @@ class Board(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the board as values for JSON, with the text ``infinite`` for an infinite number."""
         comparisons = self.next_comparisons()
-        sides = (item_column([pair[side] for pair in comparisons]).to_pylist() for side in (0, 1))
+        first = item_column([comparison.first for comparison in comparisons]).to_pylist()
+        second = item_column([comparison.second for comparison in comparisons]).to_pylist()
         return {
             "scale": self.scale,
             "centre": self.centre,
@@ -190,8 +195,8 @@ class Board(Tabular):
             "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()],
             "remarks": list(self.notes),
             "next_comparisons": [
-                {**comparison._asdict(), "first": first, "second": second}
-                for first, second, comparison in zip(*sides, comparisons, strict=True)
+                {**comparison._asdict(), "first": a, "second": b}
+                for comparison, a, b in zip(comparisons, first, second, strict=True)
             ],
         }
 
@@ -231,8 +236,9 @@ class Board(Tabular):
 
     def explain_scale(self) -> str:
         """Return the name of the scale, and the mean rating."""
-        n_boards, bounds = len(self.ratings.anchors), bool(self.ratings.side.any())
-        anchor = " in the largest component" * (bounds or n_boards > 1) + " of each board" * (n_boards > 1)
+        several = len(self.ratings.anchors) > 1  # boards
+        has_bounds = bool(self.ratings.side.any())
+        anchor = " in the largest component" * (has_bounds or several) + " of each board" * several
         return f"on the scale {self.scale}, with mean {self.centre:g}{anchor}"
 
     def remarks(self) -> list[str]:

@@ -25,7 +25,8 @@ def rank_rows(ratings: Ratings, ranks: Ranks, level: float, unit: float, centre:
     """The rows of all boards, best first; ``unit`` and ``centre`` turn log odds into ratings."""
     order = np.lexsort((-ratings.score, ratings.component, ranks.rank, ratings.board))
     low, high = ratings.intervals(level)
-    infinite = np.array([0.0, np.inf, -np.inf])[ratings.side]
+    infinite = np.array([0.0, np.inf, -np.inf])[ratings.side]  # side is 0, 1 or −1
+    # the difference to the next row; none for the last row of a board (of no items, the slice drops the NaN)
     ahead = unit * np.append(ratings.differences(order[:-1], order[1:]), np.nan)[: len(order)]
     ahead[np.flatnonzero(np.diff(ratings.board[order]))] = np.nan
     of_items = {
@@ -50,7 +51,7 @@ def rows_without_board(
 ) -> pa.Table:
     """The rows component by component, without ranks and intervals."""
     order = np.lexsort((-rating, component))
-    lead = np.where(np.diff(component[order]) == 0, -np.diff(rating[order]), np.nan)
+    ahead = np.where(np.diff(component[order]) == 0, -np.diff(rating[order]), np.nan)
     of_items = {
         **dict.fromkeys(RANK_FIELDS, np.zeros(len(items), np.int64)),
         **dict.fromkeys(RATING_FIELDS, np.full(len(items), np.nan)),
@@ -60,7 +61,7 @@ def rows_without_board(
         "games": wins + losses,
         "component": component + 1,
     }
-    return _make_rows(items, order, of_items, np.append(lead, np.nan)[: len(items)])
+    return _make_rows(items, order, of_items, np.append(ahead, np.nan)[: len(items)])
 
 
 def _make_rows(items: Sequence[Any], order: Int64, of_items: Mapping[str, Any], ahead: Float64) -> pa.Table:
@@ -84,6 +85,7 @@ def item_column(items: Sequence[Any]) -> Any:
 
 
 def as_records(rows: pa.Table) -> list[BoardRow]:
+    # for JSON, which has no infinite numbers
     records: list[BoardRow] = rows.to_pylist()
     for row in records:
         for name in ("rating", "low", "high", "ahead"):
@@ -93,9 +95,10 @@ def as_records(rows: pa.Table) -> list[BoardRow]:
 
 
 def rank_interval(row: BoardRow) -> str:
-    if row["rank_low"] is None:
+    low, high = row["rank_low"], row["rank_high"]
+    if low is None:
         return "-"
-    return f"{row['rank_low']}" + f"–{row['rank_high']}" * (row["rank_high"] > row["rank_low"])
+    return f"{low}–{high}" if high > low else f"{low}"
 
 
 def show_row_item(row: BoardRow) -> str:
@@ -107,7 +110,9 @@ def rating_format(scale: str) -> str:
 
 
 def row_cells(row: BoardRow, scale: str) -> list[str]:
-    digits, low, high = rating_format(scale), row["low"], row["high"]
+    """A row as printed; an infinite rating by its bound if there is one."""
+    digits = rating_format(scale)
+    low, high = row["low"], row["high"]
     if row["rating"] == np.inf:
         rating, interval = f"≥ {low:{digits}}" if isfinite(low) else "+inf", "-"
     elif row["rating"] == -np.inf:
@@ -128,5 +133,6 @@ def row_cells(row: BoardRow, scale: str) -> list[str]:
 
 
 def plain_cells(row: BoardRow, scale: str) -> list[str]:
+    # for rows without a board: item, component, rating, number of games
     rating = "-" if row["rating"] is None else format(row["rating"], rating_format(scale))
     return [show_row_item(row), str(row["component"]), rating, show_count(row["games"])]

@@ -1,14 +1,14 @@
 """Test whether choices look like those of a model: goodness of fit, cycles, and prediction of other choices.
 
-Deviance and cycles are compared with those of choices that are drawn from the model and fitted again. From
-the number of cyclic triads the number that each fit predicts is subtracted, so that the statistic does not
-depend on how far apart the items are.
+:func:`assess` (deviance) and :func:`count_cycles` compare the choices with choices that are drawn from the
+model and fitted again; :func:`cross_validate` leaves choices out. The number of cycles is less the number
+that each fit predicts, so that it does not depend on how far apart the items are.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ class Assessment(Tabular):
         return next(value for value in vars(self).values() if isinstance(value, pa.Table))
 
     def _shown(self, items: str) -> tuple[list[dict[str, Any]], list[str]]:
+        # the printed rows of the table, and a line that counts the others, if any
         n_hidden = len(self._table()) - SHOWN_PAIRS
         rows: Any = self._table().slice(0, SHOWN_PAIRS).to_pylist()
         return rows, [f"and {n_hidden:,} more {items}; .table() has all"] if n_hidden > 0 else []
@@ -51,6 +52,7 @@ class Assessment(Tabular):
 
 
 def _plain(value: Any) -> Any:
+    # a table as records, and a number that JSON does not have as text or None; anything else unchanged
     if isinstance(value, pa.Table):
         rows: Any = value.to_pylist()
         return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
@@ -160,8 +162,8 @@ class CrossValidation(Assessment):
         )
         notes = list[str]()
         if self.n_impossible:
-            avoided = 'which penalty="firth" avoids'
-            notes.append(f"{self.n_impossible:,} choices left out had probability 0, {avoided}")
+            remedy = 'which penalty="firth" avoids'
+            notes.append(f"{self.n_impossible:,} choices left out had probability 0, {remedy}")
         if self.n_open:
             notes.append(f"{self.n_open:,} choices left out do not count: their probabilities are open")
         rows: Any = self.calibration.to_pylist()
@@ -177,8 +179,55 @@ class CrossValidation(Assessment):
         return [head, Listing(["probability", "predicted", "happened", "alternatives"], cells), *notes]
 
 
-# The probability of each row of new situations by a fit.
+# fit, rows, situations → the probability of each row
 Predict = Callable[[LogitFit, Any, Situations], Float64]
+
+
+class _LeftOut(NamedTuple):
+    """Situations with choices that were left out."""
+
+    situations: Situations
+    chosen: Float64  # (n_rows,), how often each row was chosen in the choices left out
+    probability: Float64  # (n_rows,), by the fit to the other choices; NaN where they leave it open
+
+
+@dataclass
+class _Predictions:
+    """Sums over the choices left out; arrays have an entry for each interval of probabilities."""
+
+    loss: float = 0.0
+    n_impossible: float = 0.0
+    n_open: float = 0.0
+    alternatives: Float64 = field(default_factory=lambda: np.zeros(BINS))
+    predicted: Float64 = field(default_factory=lambda: np.zeros(BINS))
+    happened: Float64 = field(default_factory=lambda: np.zeros(BINS))
+
+    def add(self, batch: _LeftOut) -> None:
+        chosen, probability = batch.chosen, batch.probability
+        is_open = np.isnan(probability)
+        self.n_open += chosen[is_open].sum()
+        self.n_impossible += chosen[probability == 0].sum()
+        counted = ~is_open & (chosen > 0)
+        with np.errstate(divide="ignore"):
+            self.loss -= float(chosen[counted] @ np.log(probability[counted]))
+        # an alternative counts once for each choice in its situation
+        times = batch.situations.spread(batch.situations.sum(chosen))
+        bins = np.minimum((probability[~is_open] * BINS).astype(np.int64), BINS - 1)
+        self.alternatives += np.bincount(bins, times[~is_open], BINS)
+        self.predicted += np.bincount(bins, (times * probability)[~is_open], BINS)
+        self.happened += np.bincount(bins, chosen[~is_open], BINS)
+
+    def calibrate(self) -> pa.Table:
+        filled = np.flatnonzero(self.alternatives)
+        alternatives = self.alternatives[filled]
+        columns = {
+            "low": filled / BINS,
+            "high": (filled + 1) / BINS,
+            "predicted": self.predicted[filled] / np.maximum(alternatives, 1),
+            "happened": self.happened[filled] / np.maximum(alternatives, 1),
+            "alternatives": alternatives.astype(np.int64),
+        }
+        return table_of(columns)
 
 
 def cross_validate(
@@ -191,7 +240,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Leave choices out in turn, fit the others, and compare; ``log_likelihood`` is that of all choices."""
     problem, situations = fitted.problem, fitted.problem.situations
-    rows = np.repeat(np.arange(situations.n_rows), problem.counts.astype(np.int64))  # one for each choice
+    # a row is listed as often as it was chosen; a group is one choice, or all choices of one cluster
+    rows = np.repeat(np.arange(situations.n_rows), problem.counts.astype(np.int64))
     group = np.arange(len(rows)) if clusters is None else clusters[situations.of_row[rows]]
     n_groups = int(group.max(initial=-1)) + 1
     n_folds = min(whole_number(n_folds, "n_folds", least=2), n_groups)
@@ -199,65 +249,46 @@ def cross_validate(
         unit = "choices" if clusters is None else "clusters"
         raise UnsupportedOption(f"cross-validation needs at least two {unit}; add {unit}")
     fold = (np.random.default_rng(seed).permutation(n_groups) % n_folds)[group]
-    loss, n_impossible, n_open, sums = 0.0, 0.0, 0.0, np.zeros((3, BINS))
+    sums = _Predictions()
     for number in range(n_folds):
         left_out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
         fit = fitted.refit(problem.counts - left_out)
-        for chosen, probability, inside in _predict_left_out(problem, fit, predict, left_out):
-            is_open = np.isnan(probability)
-            n_open += chosen[is_open].sum()
-            n_impossible += chosen[probability == 0].sum()
-            counted = ~is_open & (chosen > 0)
-            with np.errstate(divide="ignore"):
-                loss -= float(chosen[counted] @ np.log(probability[counted]))
-            times = inside.spread(inside.sum(chosen))
-            bins = np.minimum((probability[~is_open] * BINS).astype(np.int64), BINS - 1)
-            for total, value in zip(sums, (times, times * probability, chosen), strict=True):
-                total += np.bincount(bins, value[~is_open], BINS)
+        for batch in _predict_left_out(problem, fit, predict, left_out):
+            sums.add(batch)
     n_choices = problem.n_choices
+    n_counted = n_choices - sums.n_open
     return CrossValidation(
-        log_loss=float(loss / (n_choices - n_open)) if n_choices > n_open else np.nan,
+        log_loss=float(sums.loss / n_counted) if n_counted > 0 else np.nan,
         fitted=-log_likelihood / n_choices,
         even=float(np.log(np.diff(situations.starts)) @ problem.totals) / n_choices,
         n_folds=n_folds,
-        n_impossible=int(n_impossible),
-        n_open=int(n_open),
-        calibration=_calibrate(*sums),
+        n_impossible=int(sums.n_impossible),
+        n_open=int(sums.n_open),
+        calibration=sums.calibrate(),
     )
 
 
 def _predict_left_out(
     problem: ChoiceProblem, fit: LogitFit, predict: Predict, left_out: Float64
-) -> Iterator[tuple[Float64, Float64, Situations]]:
-    """The choices left out in batches of situations: how often each row was chosen, and its probability."""
+) -> Iterator[_LeftOut]:
+    """Predict the choices ``left_out``, counts of shape (n_rows,), in batches of situations."""
     starts = problem.situations.starts
-    sizes, tested = np.diff(starts), np.flatnonzero(problem.situations.sum(left_out) > 0)
+    sizes = np.diff(starts)
+    tested = np.flatnonzero(problem.situations.sum(left_out) > 0)
     for batch in np.array_split(tested, 1 + len(tested) * problem.rows.n_parameters // NUMBERS_AT_ONCE):
-        rows, inside = ranges_of(starts[batch], sizes[batch]), Situations(offsets_of(sizes[batch]))
-        probability = predict(fit, problem.rows.take(rows), inside)
-        if problem.offsets is not None:
+        rows = ranges_of(starts[batch], sizes[batch])
+        situations = Situations(offsets_of(sizes[batch]))
+        probability = predict(fit, problem.rows.take(rows), situations)
+        if problem.offsets is not None:  # ``predict`` knows none: weigh alternatives, and divide by the sum
             probability *= np.exp(problem.offsets[rows])
-            probability /= inside.spread(inside.sum(probability))
-        yield left_out[rows], probability, inside
-
-
-def _calibrate(alternatives: Float64, predicted: Float64, happened: Float64) -> pa.Table:
-    filled = np.flatnonzero(alternatives)
-    return table_of(
-        {
-            "low": filled / BINS,
-            "high": (filled + 1) / BINS,
-            "predicted": (predicted / np.maximum(alternatives, 1))[filled],
-            "happened": (happened / np.maximum(alternatives, 1))[filled],
-            "alternatives": alternatives[filled].astype(np.int64),
-        }
-    )
+            probability /= situations.spread(situations.sum(probability))
+        yield _LeftOut(situations, left_out[rows], probability)
 
 
 def assess(
     fitted: FittedChoices, items: tuple[Any, ...], method: str | None, n_draws: int, seed: int
 ) -> GoodnessOfFit:
-    """Test the goodness of fit by deviance; ``method`` None chooses the chi-square distribution or draws."""
+    """Test the deviance; ``method`` is "chi-square", "bootstrap", or None for what suits the counts."""
     if method not in (None, "chi-square", "bootstrap"):
         raise UnsupportedOption(f"method is {show(method)}; give 'chi-square', 'bootstrap' or None")
     n_draws = whole_number(n_draws, "n_draws", least=1)
@@ -274,13 +305,14 @@ def assess(
     else:
         method = f"parametric bootstrap, {n_draws:,} draws"
         drawn = fitted.draw(n_draws, np.random.default_rng(seed))
-        again = zip(drawn, fitted.expect_again(drawn), strict=True)
-        deviances = [measure_deviance(fitted.cells, *counts_and_expected)[0] for counts_and_expected in again]
+        redrawn = zip(drawn, fitted.expect_again(drawn), strict=True)
+        deviances = [measure_deviance(fitted.cells, counts, expected)[0] for counts, expected in redrawn]
         p_value = _count_tail(deviance, np.array(deviances))
     return GoodnessOfFit(deviance, pearson, degrees, p_value, method, _list_pairs(fitted, items))
 
 
 def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
+    """The deviance and Pearson's statistic, from the cell, the count and the expected count of each row."""
     observed, predicted = np.bincount(cells, counts), np.bincount(cells, expected)
     occurred, possible = observed > 0, predicted > 0
     deviance = 2.0 * float((observed[occurred] * np.log(observed[occurred] / predicted[occurred])).sum())
@@ -290,18 +322,20 @@ def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[
 
 def _count_tail(statistic: float, drawn: Float64) -> float:
     """The share of draws at least as large as the statistic, which counts as a draw."""
-    return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))
+    return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))  # equal up to rounding errors
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
+    # the table of pairs of a ``GoodnessOfFit``, by falling size of the residual
     pairs, expected = fitted.pairs, fitted.expected
     wins, losses = pairs.count_wins(fitted.problem.counts)
     expected_wins, expected_losses = pairs.count_wins(expected)
     net_wins, variance = _expect_net_wins(fitted, expected)
     excess = wins - losses - net_wins
+    # 0 where the wins are certain, except for rounding errors
     residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 1e-9)
     order = np.argsort(-np.abs(residual), kind="stable")
-    games = pairs.add(fitted.problem.situations.spread(fitted.problem.totals)[pairs.rows[0]])
+    games = pairs.add(_count_games(fitted))
     return table_of(
         {
             "first": item_column([items[item] for item in pairs.first[order].tolist()]),
@@ -316,13 +350,18 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     )
 
 
+def _count_games(fitted: FittedChoices) -> Float64:
+    # the number of choices in the situation of each meeting of two items, shape (n_meetings,)
+    return fitted.problem.situations.spread(fitted.problem.totals)[fitted.pairs.rows[0]]
+
+
 def _expect_net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float64]:
     """The expected excess of wins over losses of each pair, and its variance."""
-    pairs, times = fitted.pairs, fitted.problem.situations.spread(fitted.problem.totals)
-    first, second = (expected / times)[pairs.rows]
-    times = times[pairs.rows[0]]
-    variance = pairs.add(times * (first + second - np.square(first - second)))
-    return pairs.add(times * (first - second)), variance
+    pairs, games = fitted.pairs, _count_games(fitted)
+    # in one game the net win is 1 with probability p, −1 with probability q, and otherwise 0
+    p, q = expected[pairs.rows] / games
+    variance = pairs.add(games * (p + q - np.square(p - q)))
+    return pairs.add(games * (p - q)), variance
 
 
 def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, seed: int) -> Intransitivity:
@@ -330,61 +369,64 @@ def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, se
     n_draws = whole_number(n_draws, "n_draws", least=1)
     if len(items) > MOST_IN_CYCLES:
         raise UnsupportedOption(f"cycles are counted among at most {MOST_IN_CYCLES:,} items; fit fewer items")
-    ahead, margin = _find_winners(fitted, fitted.problem.counts)
-    cyclic = _count_triads(ahead)
-    statistic = cyclic - _predict_triads(fitted, fitted.expected)
-    again = fitted.draw(n_draws, np.random.default_rng(seed))
-    cyclic_again = [_count_triads(_find_winners(fitted, counts)[0]) for counts in again]
-    predicted = [_predict_triads(fitted, expected) for expected in fitted.expect_again(again)]
-    drawn = np.array(cyclic_again) - np.array(predicted)
-    decided = ahead + ahead.T
+    net_wins = _tabulate_net_wins(fitted, fitted.problem.counts)
+    is_ahead = (net_wins > 0).astype(np.float64)
+    n_cycles = _count_cyclic(is_ahead)
+    excess = n_cycles - _predict_cycles(fitted, fitted.expected)
+    drawn = fitted.draw(n_draws, np.random.default_rng(seed))
+    n_drawn = [_count_cyclic((_tabulate_net_wins(fitted, counts) > 0).astype(np.float64)) for counts in drawn]
+    n_predicted = [_predict_cycles(fitted, expected) for expected in fitted.expect_again(drawn)]
+    excess_drawn = np.array(n_drawn) - np.array(n_predicted)
+    is_decided = is_ahead + is_ahead.T
     return Intransitivity(
-        triads=round(float(np.trace(decided @ decided @ decided)) / 6),
-        cyclic=round(cyclic),
-        expected=float(np.mean(cyclic_again)),
-        p_value=_count_tail(statistic, drawn) if cyclic else 1.0,
+        # closed walks of three steps between decided pairs: six for each triad (three starts, two directions)
+        triads=round(float(np.trace(is_decided @ is_decided @ is_decided)) / 6),
+        cyclic=round(n_cycles),
+        expected=float(np.mean(n_drawn)),
+        p_value=_count_tail(excess, excess_drawn) if n_cycles else 1.0,
         n_draws=n_draws,
-        cycles=_list_cycles(ahead, margin, items),
+        cycles=_list_cycles(net_wins, items),
     )
 
 
-def _find_winners(fitted: FittedChoices, counts: Float64) -> tuple[Float64, Float64]:
-    """Who won more often against whom, 1 or 0, and by how many, shape (n_items, n_items)."""
-    pairs, margin = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
+def _tabulate_net_wins(fitted: FittedChoices, counts: Float64) -> Float64:
+    """Wins of the item of each row less its losses against the item of each column."""
+    pairs, net_wins = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
     wins, losses = pairs.count_wins(counts)
-    margin[pairs.first, pairs.second], margin[pairs.second, pairs.first] = wins - losses, losses - wins
-    return (margin > 0).astype(np.float64), margin
+    net_wins[pairs.first, pairs.second], net_wins[pairs.second, pairs.first] = wins - losses, losses - wins
+    return net_wins
 
 
-def _count_triads(ahead: Float64) -> float:
+def _count_cyclic(is_ahead: Float64) -> float:
     """The number of cyclic triads of a matrix of who is ahead; for probabilities, the expected number."""
-    return float(np.einsum("ij,ji->", ahead @ ahead, ahead)) / 3
+    return float(np.einsum("ij,ji->", is_ahead @ is_ahead, is_ahead)) / 3  # a cycle is met from three starts
 
 
-def _predict_triads(fitted: FittedChoices, expected: Float64) -> float:
+def _predict_cycles(fitted: FittedChoices, expected: Float64) -> float:
     """The number of cyclic triads that a fit predicts if net wins of pairs are independent and normal."""
-    from scipy.special import ndtr
+    from scipy.special import ndtr  # a tenth of the start-up time
 
-    pairs, ahead = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
+    pairs, is_ahead = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
     net_wins, variance = _expect_net_wins(fitted, expected)
-    probability = ndtr(net_wins / np.sqrt(np.maximum(variance, 1e-12)))
-    ahead[pairs.first, pairs.second], ahead[pairs.second, pairs.first] = probability, 1.0 - probability
-    return _count_triads(ahead)
+    probability = ndtr(net_wins / np.sqrt(np.maximum(variance, 1e-12)))  # 1 or 0 without variance
+    is_ahead[pairs.first, pairs.second], is_ahead[pairs.second, pairs.first] = probability, 1.0 - probability
+    return _count_cyclic(is_ahead)
 
 
-def _list_cycles(ahead: Float64, margin: Float64, items: tuple[Any, ...]) -> pa.Table:
+def _list_cycles(net_wins: Float64, items: tuple[Any, ...]) -> pa.Table:
     """The cycles, the clearest first, each from its lowest item on."""
-    cycles = list[tuple[float, tuple[int, int, int]]]()
+    cycles = list[tuple[int, int, int]]()
     for first in range(len(items)):
-        later = ahead.copy()
-        later[:, :first] = 0.0
-        for second in np.flatnonzero(later[first]).tolist():
-            for third in np.flatnonzero(later[second] * ahead[:, first]).tolist():
-                least = min(margin[first, second], margin[second, third], margin[third, first])
-                cycles.append((-float(least), (first, second, third)))
-    cycles.sort()
+        is_ahead = net_wins > 0
+        is_ahead[:, :first] = False  # only items from ``first`` on
+        for second in np.flatnonzero(is_ahead[first]).tolist():
+            for third in np.flatnonzero(is_ahead[second] & is_ahead[:, first]).tolist():
+                cycles.append((first, second, third))
+    ends = np.array(cycles, np.int64).reshape(-1, 3)
+    margin = net_wins[ends, np.roll(ends, -1, axis=1)].min(axis=1)  # of first, second, third to the next
+    order = np.argsort(-margin, kind="stable")
     columns = {
-        name: item_column([items[cycle[side]] for _, cycle in cycles])
-        for side, name in enumerate(("first", "second", "third"))
+        name: item_column([items[number] for number in numbers[order].tolist()])
+        for name, numbers in zip(("first", "second", "third"), ends.T, strict=True)
     }
-    return table_of(columns | {"margin": [-margin for margin, _ in cycles]})
+    return table_of(columns | {"margin": margin[order].tolist()})

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, Contrast]":
+    """The coefficients in log odds times ``unit``."""
     return {
         name: replace(
             contrast,
@@ -40,7 +41,8 @@ def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Lis
     """The coefficients: estimate, standard error, and what an infinite or open one means."""
     cells = list[list[str]]()
     for name, contrast in coefficients.items():
-        error = contrast.standard_error or 1.0  # shown with two digits, at least
+        # as many decimals as show two digits of the error, between those that suit the scale and 9
+        error = contrast.standard_error or 1.0
         digits = f".{max(3 if scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
         reading = contrast.settle if contrast.kind.value == "not identified" else ""
         if contrast.bound is not None:

@@ -1,5 +1,9 @@
 """Which coefficients of a logistic regression are finite, infinite with the reason, or open."""
 
+# ``check_classes`` fits the regression; the ``SeparationCheck`` that it returns is the answer. A
+# *case* is a row of the data, and a *label* a value of the outcome. The coefficients of the *reference* label
+# are 0: those of each other label are log odds against it.
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,21 +42,24 @@ def check_classes(
     reference: Any,
     note: str,
 ) -> "SeparationCheck":
+    """Fit a regression of labels; row i of ``matrix`` is a case that was observed ``times[i]`` times."""
     labels, outcome = read_labels(regression.y, len(matrix))
-    offset = None if regression.offset is None else regression.offset[times > 0]
-    if not times.all():  # leave out cases that were not observed
-        present, outcome = np.unique(outcome[times > 0], return_inverse=True)
-        matrix, times = matrix[times > 0], times[times > 0]
+    observed = times > 0
+    offset = None if regression.offset is None else regression.offset[observed]
+    if not observed.all():
+        present, outcome = np.unique(outcome[observed], return_inverse=True)
         labels = tuple(labels[index] for index in present.tolist())
-    base = _reference(labels, reference)
+        matrix, times = matrix[observed], times[observed]
+    base = _find_reference(labels, reference)
     if len(labels) <= 2:
         happened = outcome != base if base is not None else np.ones(len(outcome), bool)
         problem = binary_logit(matrix, happened, names=names, counts=times)
     else:
         words = [_word(label) for label in labels]
-        kinds: list[str] = [words[k] for k in outcome.tolist()]
+        kinds: list[str] = [words[index] for index in outcome.tolist()]
         problem = multinomial_logit(matrix, kinds, names=names, reference=words[base or 0], counts=times)
-    if offset is not None and offset.any():  # of the first of two alternatives: the label is not the base
+    if offset is not None and offset.any():
+        # a case has two alternatives, the other label and the reference; the offset is that of the first
         problem = replace(problem, offsets=np.column_stack([offset, np.zeros(len(offset))]).ravel())
     return SeparationCheck(
         fit=fit_certified(problem),
@@ -65,6 +72,17 @@ def check_classes(
         counts=times,
         note=note,
     )
+
+
+def _find_reference(labels: tuple[Any, ...], label: Any) -> int | None:
+    # the index of the reference label; the first by default, None if the only label is another one
+    if label is not None:
+        if label not in labels:
+            raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")
+        return labels.index(label)
+    if len(labels) == 1 and labels[0] and labels[0] != "0":
+        return None  # every case had the label whose log odds the coefficients add up to
+    return 0
 
 
 def fit_certified(problem: ChoiceProblem) -> LogitFit:
@@ -144,26 +162,32 @@ class SeparationCheck(Tabular):
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
         """A contrast for each coefficient: finite, +inf, -inf, undecided or not identified."""
-        if len(self.labels) <= 2:
+        if not self._is_multinomial:
             return self.fit.contrasts
         words = [_word(label) for index, label in enumerate(self.labels) if index != self.reference]
         return tuple(self.fit.contrast(f"{word}: {column}") for word in words for column in self.columns)
 
+    @property
+    def _is_multinomial(self) -> bool:
+        return len(self.labels) > 2  # there are no labels in regressions of counts and times
+
     @cached_property
     def kinds(self) -> dict[str, str]:
+        """The kind of each coefficient as text, by its name."""
         return {contrast.label: contrast.kind.value for contrast in self.coefficients}
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
         """Which columns follow from others in every case; empty if all coefficients are identified."""
-        if len(self.fit.problem.names) > len(self.columns):  # the same columns once for each class
+        if self._is_multinomial:  # the problem has every column once for each label: use the columns here
             values, centring = centre_columns(self.values)
+            # 1e-300: a column of zeros is not divided by 0
             spread = np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
             span = span_of_vectors(values / spread, len(self.columns))
             vectors = centring.parameters(sparse_null_vectors(span.complement, spread).T).T
         else:
             vectors = null_vectors(self.fit.problem, self.fit.identified)
-        return tuple(describe_alias(row, self.columns) for row in vectors)
+        return tuple(describe_alias(vector, self.columns) for vector in vectors)
 
     def expect(self) -> Self:
         """Return the answer itself if it is proved; raise ``UncertifiedSolution`` if not."""
@@ -178,34 +202,36 @@ class SeparationCheck(Tabular):
         return "" if contrast is None or contrast.kind not in INFINITE else self._tell(contrast)
 
     def _tell(self, contrast: Contrast) -> str:
-        column, among, cases = self._cases_of(contrast.label)
+        # why a coefficient is infinite: what its column alone decides, or how many cases bear on it
+        cases = self._compared_cases(contrast.label)
+        label, reference = cases.labels
         if contrast.kind is ContrastKind.MINUS:
             cases = cases.swapped
-        is_constant = bool(np.ptp(self.values[:, self.columns.index(column)]) == 0)
+        varies = np.ptp(self.values, axis=0) > 0
+        is_constant = not varies[self.columns.index(cases.column)]
         reason = "" if is_constant else self._describe_column(cases)
         if reason:
-            return among + reason
+            among = f"of the cases with {self.target} = {reference} or {label}, "
+            return among * self._is_multinomial + reason
         single = contrast.comparisons == 1
         evidence = (
             "the case that bears" if single else f"all {show_count(contrast.comparisons)} cases that bear"
         )
-        alone = is_constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
+        alone = is_constant or int(varies.sum()) == 1
         return f"in {evidence} on it" + ("" if alone else ", by several columns together")
 
-    def _cases_of(self, name: str) -> tuple[str, str, LabelledCases]:
-        """The column of a coefficient, words for the cases that it is about, and these cases."""
-        if len(self.labels) <= 2:
-            labels, has_label = (self._happening, self._reference_label), self.outcome != self.reference
-            values = self.values[:, self.columns.index(name)]
-            return name, "", LabelledCases(name, values, self.counts, has_label, self.target, labels)
-        column = self.columns[self.fit.problem.number(name) % len(self.columns)]
-        label, reference = name.removesuffix(f": {column}"), _word(self.labels[self.reference or 0])
-        has_label = self.outcome == [_word(label) for label in self.labels].index(label)
-        use = has_label | (self.outcome == self.reference)
+    def _compared_cases(self, name: str) -> LabelledCases:
+        """The column of a coefficient in the cases that it compares, first those with its own label."""
+        if not self._is_multinomial:
+            column, labels = name, (self._happening, self._reference_label)
+            has_label, use = self.outcome != self.reference, slice(None)
+        else:  # the name is "label: column", and the columns are in one order for each label
+            column = self.columns[self.fit.problem.number(name) % len(self.columns)]
+            labels = name.removesuffix(f": {column}"), self._reference_label
+            has_label = self.outcome == [_word(label) for label in self.labels].index(labels[0])
+            use = has_label | (self.outcome == self.reference)
         values = self.values[use, self.columns.index(column)]
-        among = f"of the cases with {self.target} = {reference} or {label}, "
-        counts, labels = self.counts[use], (label, reference)
-        return column, among, LabelledCases(column, values, counts, has_label[use], self.target, labels)
+        return LabelledCases(column, values, self.counts[use], has_label[use], self.target, labels)
 
     def _describe_column(self, cases: LabelledCases) -> str:
         """How the column alone decides the label; empty if it does not."""
@@ -278,18 +304,17 @@ class SeparationCheck(Tabular):
 
     def _table(self) -> pa.Table:
         rows = self.coefficients
-        return table_of(
-            {
-                "coefficient": [row.label for row in rows],
-                "kind": [row.kind.value for row in rows],
-                "estimate": [row.value for row in rows],
-                "standard_error": [row.standard_error for row in rows],
-                "bound": [row.bound for row in rows],
-                "cases": [row.comparisons for row in rows],
-                "reason": [self.reason(row.label) for row in rows],
-                "certified": [row.certified for row in rows],
-            }
-        )
+        columns = {
+            "coefficient": [row.label for row in rows],
+            "kind": [row.kind.value for row in rows],
+            "estimate": [row.value for row in rows],
+            "standard_error": [row.standard_error for row in rows],
+            "bound": [row.bound for row in rows],
+            "cases": [row.comparisons for row in rows],
+            "reason": [self.reason(row.label) for row in rows],
+            "certified": [row.certified for row in rows],
+        }
+        return table_of(columns)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
         """The table that statsmodels prints, with reasons and bounds of infinite coefficients in words.
@@ -323,13 +348,14 @@ class SeparationCheck(Tabular):
         return f"Logistic regression, {odds}: {size}, {len(self.coefficients):,} coefficients"
 
     def _blocks(self) -> list[Block]:
-        rows = [_cells(contrast) for contrast in self.coefficients]
+        rows = [_cells_of_contrast(contrast) for contrast in self.coefficients]
         grid = Grid("", ["coefficient", "estimate", "s.e.", "95 % interval"], rows)
         notes = [f"{self.note}."] if self.note else []
         return [self._head, self.explain(), grid, *notes, self.fit.certificate.verdict]
 
 
-def _cells(contrast: Contrast) -> list[str]:
+def _cells_of_contrast(contrast: Contrast) -> list[str]:
+    # a coefficient as printed: name, estimate, standard error, and interval, bound or kind
     if contrast.kind is ContrastKind.FINITE:
         low, high = contrast.interval()
         return [
@@ -348,18 +374,9 @@ def _word(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def describe_alias(row: Float64, names: Sequence[str]) -> str:
-    members = np.flatnonzero(row).tolist()
+def describe_alias(vector: Float64, names: Sequence[str]) -> str:
+    """The equation between columns whose sum with these weights is 0 in every case."""
+    members = np.flatnonzero(vector).tolist()
     if len(members) == 1:
         return f"{names[members[0]]} is 0 in every case"
-    return f"{relate(row, names)} in every case"
-
-
-def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
-    if label is not None:
-        if label not in labels:
-            raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")
-        return labels.index(label)
-    if len(labels) == 1 and labels[0] and labels[0] != "0":
-        return None  # every case had the label whose log odds the coefficients add up to
-    return 0
+    return f"{relate(vector, names)} in every case"

@@ -1,5 +1,8 @@
 """Columns of lists, arrays and frames: find them, read numbers, and number items."""
 
+# ``columns_of`` lists the columns of a frame, ``find_column`` finds one of them by name,
+# ``read_numbers`` reads numbers, and ``number_columns`` numbers the items of several columns together.
+
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
@@ -19,6 +22,8 @@ _arrow: Any = pa
 _is: Any = pa.types
 
 LISTED_COLUMNS = 12  # maximum number of column names that an error lists
+
+INEXACT_FROM = 1 << 53  # from this size not every integer is a float64
 
 
 def is_frame(values: object) -> bool:
@@ -54,6 +59,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
 
 
 def _only_split(dataset: Any) -> Any:
+    # a Hugging Face dataset, or the only split of a dict of them
     if not isinstance(dataset, Mapping):
         return dataset
     splits = cast("Mapping[str, Any]", dataset)
@@ -67,6 +73,7 @@ def _only_split(dataset: Any) -> Any:
 
 def _columns_of_records(records: list[Mapping[Any, Any]]) -> dict[Any, Any]:
     names = dict.fromkeys(chain.from_iterable(records))
+    # a table of records may have 2^24 cells, and 32 for each cell with a value
     if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
         raise InvalidSamples(
             f"{len(records):,} records have {len(names):,} different field names, and each record lacks most "
@@ -76,6 +83,7 @@ def _columns_of_records(records: list[Mapping[Any, Any]]) -> dict[Any, Any]:
 
 
 def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
+    """A column by its name; an error about a missing one says how to name the column of this role."""
     column = look_up(columns, name) if isinstance(name, Hashable) else None
     if column is not None:
         return column
@@ -104,6 +112,7 @@ def look_up(columns: Any, name: Any) -> Any:
 
 
 def _field(source: Any, name: Any) -> Any:
+    # a column of a table, or a field of all cells of a column of structs or dicts; None if absent
     if isinstance(source, Mapping):
         return cast("Mapping[Any, Any]", source).get(name)
     column = source.to_arrow() if library_of(source) == "polars" else source
@@ -118,7 +127,7 @@ def _field(source: Any, name: Any) -> Any:
 
 
 def as_list(values: Any) -> list[Any]:
-    for method in ("to_pylist", "tolist", "to_list"):
+    for method in ("to_pylist", "tolist", "to_list"):  # of Arrow, numpy and pandas, and Polars
         if hasattr(values, method):
             return cast("list[Any]", getattr(values, method)())
     return list(values)
@@ -242,7 +251,8 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
     by_row = np.arange(sum(lengths))  # the entries of the concatenated columns, row by row
     if len(set(lengths)) == 1:
         by_row = by_row.reshape(len(lengths), -1).T.ravel()
-    items, numbers = (_number_in_arrow if in_arrow else _number_in_python)(arrays, by_row)
+    number = _number_in_arrow if in_arrow else _number_in_python
+    items, numbers = number(arrays, by_row)
     if any(map(is_missing, items)):
         _refuse_missing(arrays)
     check_items(items)
@@ -250,6 +260,8 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 
 
 def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
+    # the distinct items, and the item number of each entry of the concatenated columns; ``by_row`` has these
+    # entries in the order in which items are numbered
     kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         contents = " and ".join(f"{role} contains {kind}" for role, kind in kinds.items())
@@ -262,25 +274,26 @@ def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[An
         distinct, codes = np.unique(values, return_inverse=True)
         items: list[Any] = distinct.tolist()
     else:
-        wide = [
+        wide = [  # Arrow joins only columns of one type, and there are two of text
             array.cast(pa.large_string()) if kinds.get(role) == "text" else array
             for role, array in arrays.items()
         ]
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
         codes = numbers_of(coded.indices).astype(np.int64)
         items = coded.dictionary.to_pylist()
+    # renumber the codes by first appearance: of repeated assignments the last stays, so go backwards
     first_entry = np.empty(len(items), np.int64)
-    first_entry[codes[by_row][::-1]] = np.arange(len(codes))[::-1]  # the last assignment, of the first, stays
+    first_entry[codes[by_row][::-1]] = np.arange(len(codes))[::-1]
     order = np.argsort(first_entry)
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order))
-    return tuple(items[code] for code in order.tolist()), number[codes]
+    number_of_code = np.empty_like(order)
+    number_of_code[order] = np.arange(len(order))
+    return tuple(items[code] for code in order.tolist()), number_of_code[codes]
 
 
 def _join_numbers(arrays: Sequence[Any]) -> Any:
     """Concatenate columns of numbers; reject large integers next to floats."""
     values = np.concatenate(arrays)
-    large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in arrays)
+    large = any(array.dtype.kind == "i" and (np.abs(array) >= INEXACT_FROM).any() for array in arrays)
     if values.dtype.kind == "f" and large:
         raise InvalidSamples(
             "some items are large integers and others are floats, which cannot represent large integers; "
@@ -290,11 +303,12 @@ def _join_numbers(arrays: Sequence[Any]) -> Any:
 
 
 def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
+    # the answer of ``_number_in_arrow`` for Python objects that Arrow cannot number
     entries = list(chain.from_iterable(lists.values()))
     items, numbers = number_hashable([entries[index] for index in by_row.tolist()])
-    column_by_column = np.empty_like(numbers)
-    column_by_column[by_row] = numbers
-    return items, column_by_column
+    number_of_entry = np.empty_like(numbers)
+    number_of_entry[by_row] = numbers
+    return items, number_of_entry
 
 
 def _kind_of(arrow_type: Any) -> str:
@@ -313,16 +327,17 @@ def _kind_of(arrow_type: Any) -> str:
 def _as_numbers(array: Any) -> Any:
     """Convert to 64-bit integers if all numbers are whole, otherwise to floats."""
     values = numbers_of(array)
-    if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
+    if values.dtype.kind == "u" and len(values) and int(values.max()) > np.iinfo(np.int64).max:
         raise InvalidSamples(
             f"an item is {int(values.max())}, which does not fit into 64 bits; convert the items to text"
         )
-    if values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values % 1 == 0).all():
+    if values.dtype.kind == "f" and (np.abs(values) < INEXACT_FROM).all() and (values % 1 == 0).all():
         values = values.astype(np.int64)
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
 
 
 def _refuse_missing(columns: Mapping[str, Any]) -> None:
+    # raise an error that names the first missing entry, if any
     for role, values in columns.items():
         cells = as_list(values)
         rows = np.flatnonzero([is_missing(cell) for cell in cells])

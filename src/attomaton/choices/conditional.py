@@ -1,6 +1,7 @@
 """Fit choices as a conditional logit: ties as outcomes (Davidson), position, features, clusters, weights.
 
-The columns of the problem are the items, then the features, then the tie.
+:func:`fit_conditional` writes the choices as a :class:`ChoiceProblem`, whose columns are the items, then the
+features, then the tie. :class:`LogitScores` reads scores, coefficients and their errors from the fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,15 +39,11 @@ UNITS = ("information", "robust", "clustered", "weighted")  # the kinds of stand
 
 
 class Units(NamedTuple):
-    """Which choices are independent of each other, for standard errors.
+    """Which choices are independent of each other, for standard errors; arrays have shape (n_situations,)."""
 
-    With the kind "weighted", every row of the data is a cluster. ``repeats`` is None if counts are whole
-    choices. All arrays have shape (n_situations,).
-    """
-
-    kind: str  # one of UNITS
+    kind: str  # one of UNITS; with "weighted", every row of the data is a cluster
     clusters: Int64 | None = None  # the cluster of each situation
-    repeats: Float64 | None = None  # how often each occurred, if counts are weights or fractions of choices
+    repeats: Float64 | None = None  # how often each occurred; None if counts are whole choices
     rankings: Int64 | None = None  # the ranking that each is a step of
 
 
@@ -76,13 +73,13 @@ class LogitScores:
     @cached_property
     def values(self) -> Float64:
         """The score of each item, with mean zero in its component, shape (n_items,)."""
-        beta = self._beta[: self.n_items]
-        component = self._component
-        return beta - (np.bincount(component, beta) / np.maximum(np.bincount(component), 1))[component]
+        beta, component = self._beta[: self.n_items], self._component_of_item
+        mean = np.bincount(component, beta) / np.maximum(np.bincount(component), 1)
+        return beta - mean[component]
 
     @property
-    def _component(self) -> Int64:
-        return self.components.component_of_node[: self.n_items]
+    def _component_of_item(self) -> Int64:
+        return self.components.component_of_node[: self.n_items]  # the node after them is the query
 
     @property
     def _beta(self) -> Float64:
@@ -92,24 +89,24 @@ class LogitScores:
         return predict_rows(self.logit, rows, situations, leave_open=True)
 
     def predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
-        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3).
-
-        ``features`` are those of the first less those of the second.
-        """
-        names, n_pairs = self.logit.problem.names, len(first)
-        n_outcomes = 3 if self.ties == "davidson" else 2
-        rows, unit = np.arange(n_pairs) * n_outcomes, np.ones(n_pairs)
-        entries: list[Any] = [(rows, first, unit), (rows + 1, second, unit)]
+        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3)."""
+        # ``features`` are those of the first less those of the second
+        # each pair is a situation with the rows win, loss and, if ties are outcomes, tie
+        names = self.logit.problem.names
+        n_pairs, n_outcomes = len(first), 3 if self.ties == "davidson" else 2
+        starts = n_outcomes * np.arange(n_pairs + 1, dtype=np.int64)
+        win_row, unit = starts[:-1], np.ones(n_pairs)
+        # entries (row, column, value) of a sparse matrix, each of them an array of shape (n_pairs,)
+        entries: list[Any] = [(win_row, first, unit), (win_row + 1, second, unit)]
         for name, values in features.items():
             if name not in names:
                 raise unfitted_feature(name)
-            entries.append((rows, np.full(n_pairs, names.index(name)), values))
+            entries.append((win_row, np.full(n_pairs, names.index(name)), values))
         if n_outcomes == 3:  # the utility of a tie: the mean of both sides, and the tie parameter
-            halves = [(rows + 2, column, 0.5 * value) for _, column, value in entries]
-            entries += [*halves, (rows + 2, np.full(n_pairs, names.index("tie")), unit)]
+            halves = [(win_row + 2, column, 0.5 * value) for _, column, value in entries]
+            entries += [*halves, (win_row + 2, np.full(n_pairs, names.index("tie")), unit)]
         row, column, value = (np.concatenate(stack) for stack in zip(*entries, strict=True))
         matrix = csr_array((value, (row, column)), shape=(n_outcomes * n_pairs, len(names)))
-        starts = n_outcomes * np.arange(n_pairs + 1, dtype=np.int64)
         win, loss, *tie = self.predict(matrix, Situations(starts)).reshape(n_pairs, n_outcomes).T
         no_tie = 0.0 * win  # NaN where the choices leave it open
         return np.stack([win, tie[0] if tie else no_tie, loss], axis=1)
@@ -142,7 +139,7 @@ class LogitScores:
 
     @property
     def _residuals(self) -> Float64:
-        """The residual of each row, for a single choice where counts are weights or fractions of choices."""
+        """Counts less expected counts by row, for a single choice where counts are weights or fractions."""
         problem, repeats = self.logit.problem, self.units.repeats
         residuals = problem.residuals(self.logit.probabilities)
         return residuals if repeats is None else residuals / problem.situations.spread(np.sqrt(repeats))
@@ -162,19 +159,22 @@ class LogitScores:
         return self._centre(self._covariance, numbers)
 
     def _centre(self, covariance: Float64, numbers: Int64) -> Float64:
-        """The covariance of these items about the means of their components."""
-        contrasts, component = self._centred_items(numbers), self._component[numbers]
+        """The covariance of the scores of these items, centred as in ``values``; NaN between components."""
+        contrasts = self._centred_items(numbers)
+        component = self._component_of_item[numbers]
         result = contrasts @ covariance @ contrasts.T
-        same_component = (component[:, None] == component) & contrasts.any(axis=1)
-        return np.where(same_component, (result + result.T) / 2, np.nan)
+        # the contrast of an item that is alone in its component is 0: it has no error
+        is_known = (component[:, None] == component) & contrasts.any(axis=1)
+        return np.where(is_known, (result + result.T) / 2, np.nan)
 
     def _centred_items(self, numbers: Int64) -> Float64:
         """Each item less the mean of its component, as a contrast, shape (n_numbers, n_parameters)."""
-        component = self._component
-        size, of_item = np.bincount(component), component[numbers]
+        component_of_item = self._component_of_item
+        component = component_of_item[numbers]
+        size = np.bincount(component_of_item)[component]
         contrasts = np.zeros((len(numbers), len(self.logit.problem.scale)))
         contrasts[np.arange(len(numbers)), numbers] = 1.0
-        contrasts[:, : self.n_items] -= (of_item[:, None] == component) / size[of_item][:, None]
+        contrasts[:, : self.n_items] -= (component[:, None] == component_of_item) / size[:, None]
         return contrasts
 
     @cached_property
@@ -194,6 +194,7 @@ class LogitScores:
         return BoardErrors(independent, self._spread, differences)
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
+        """The standard error of the difference of two items and its degrees of freedom."""
         contrast = np.zeros(len(self.logit.problem.names))
         contrast[[first, second]] = 1.0, -1.0
         return self._error(contrast)
@@ -203,29 +204,31 @@ class LogitScores:
         if self._clusters is not None:
             error, degrees = self._clusters.of_contrasts(contrast[None])
             return float(error[0]), float(degrees[0])
-        logit, problem = self.logit, self.logit.problem
-        logit.expect()
+        # For a contrast c, by the information H: √(cᵀH⁻c). By a sandwich: √Σ_g (s_g·H⁻c)², where s_g is the
+        # gradient of the log-likelihood of situation or ranking g.
+        self.logit.expect()
+        problem, rankings = self.logit.problem, self.units.rankings
         scaled = problem.scaled(contrast)
-        deviation = logit.deviate(scaled)
+        deviation = self.logit.deviate(scaled)  # H⁻c
         if self.units.kind == "information":
             return max(float(scaled @ deviation), 0.0) ** 0.5, np.inf
-        score = problem.situations.sum(self._residuals * problem.utilities(deviation))
-        rankings = self.units.rankings
-        score = score if rankings is None else np.bincount(rankings, score)
-        return float(score @ score) ** 0.5, np.inf
+        products = problem.situations.sum(self._residuals * problem.utilities(deviation))
+        products = products if rankings is None else np.bincount(rankings, products)
+        return float(products @ products) ** 0.5, np.inf
 
     def errors(self) -> Float64:
+        """The standard errors of ``values``, NaN for items that are alone in their component."""
         if self._spread is not None:
             return self._spread.error
         return np.sqrt(np.diag(self.covariance(np.arange(self.n_items))))
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:
         """The infinite gaps from components ``above`` to those ``below``, for the component of each item."""
-        n_components, clusters = int(component.max(initial=-1)) + 1, self.units.clusters
+        n_components = int(component.max(initial=-1)) + 1
         if all(contrast.kind is ContrastKind.FINITE for contrast in self.coefficients.values()):
-            lost = lost_in_logit(self.logit, component, self.values, n_components, clusters)
+            lost = lost_in_logit(self.logit, component, self.values, n_components, self.units.clusters)
             return Gaps(lost, above, below, n_components)
-        leaders = np.unique(component, return_index=True)[1]
+        leaders = np.unique(component, return_index=True)[1]  # the first item of each component
         return OpenGaps(partial(self._bound_gap, leaders), above, below, n_components)
 
     def _bound_gap(self, leaders: Int64, above: int, below: int, level: float) -> float | None:
@@ -287,63 +290,82 @@ class LogitScores:
         return notes
 
     def _describe_clusters(self, n_clusters: int, spread: Spread) -> str:
-        unit = "cluster" if self.units.kind == "clustered" else "row"
+        # the remark about standard errors: the units, the degrees of freedom, and items without an error
+        component = self._component_of_item
+        clustered = self.units.kind == "clustered"
+        weights = (
+            "" if clustered else "counts with fractions are weights of rows, each of which is one choice; "
+        )
+        unit = "cluster" if clustered else "row"
         units = f"{n_clusters:,} {unit}{'s' * (n_clusters != 1)}"
-        weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
-        component, bounds = self._component, ""
-        if component.max(initial=0):
-            bounds = f"; bounds of infinite ratings count each {unit} as one choice"
+        has_gaps = component.max(initial=0) > 0
+        bounds = f"; bounds of infinite ratings count each {unit} as one choice" if has_gaps else ""
         if n_clusters < FEWEST_CLUSTERS:
-            remedy = "give whole numbers as counts"
-            remedy = remedy if weights else "leave cluster out if choices are independent"
+            remedy = (
+                "leave cluster out if choices are independent"
+                if clustered
+                else "give whole numbers as counts"
+            )
             least = f"at least {FEWEST_CLUSTERS} are needed"
             return f"no standard errors: {weights}{units}, but {least}; {remedy}{bounds}"
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
-        finite = spread.degrees[~np.isnan(spread.degrees)]
-        if len(finite):
-            low, high = (f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (finite.min(), finite.max()))
-            degrees = low if low == high else f"{low} to {high}"
-            sentence += f"; intervals by Student's t with {degrees} degrees of freedom (CR2)"
-        n_unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
+        degrees = spread.degrees[~np.isnan(spread.degrees)]
+        if len(degrees):
+            low, high = (
+                f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (degrees.min(), degrees.max())
+            )
+            shown = low if low == high else f"{low} to {high}"
+            sentence += f"; intervals by Student's t with {shown} degrees of freedom (CR2)"
+        is_alone = np.bincount(component)[component] == 1
+        n_unknown = int((np.isnan(spread.error) & ~is_alone).sum())
         if n_unknown:
             items = f"{n_unknown:,} item{'s' * (n_unknown != 1)}"
             sentence += f"; none for {items}, whose ratings depend too much on one {unit}"
         return sentence + bounds
 
 
-def fit_conditional(parsed: ParsedChoices, side: Covariates, ties: str) -> LogitScores:
+class _Formulation(NamedTuple):
+    """Choices as a conditional logit, with the fields ``units`` and ``ties`` of :class:`LogitScores`."""
+
+    problem: ChoiceProblem
+    units: Units
+    ties: str
+
+
+def fit_conditional(parsed: ParsedChoices, covariates: Covariates, ties: str) -> LogitScores:
     """Fit choices as a conditional logit; features that follow from items and other features are left out."""
-    names, aliases = list(side.features), dict[str, str]()
+    names, aliases = list(covariates.features), dict[str, str]()
     check_columns(len(names))
     while True:
         if isinstance(parsed.choices, PairChoices):
-            fitted = _fit_pairs(parsed, parsed.choices, side, ties, names)
+            problem, units, rule = _formulate_pairs(parsed, parsed.choices, covariates, ties, names)
         else:
-            fitted = _fit_alternatives(parsed, parsed.choices, side, names)
-        dependent = _find_aliases(fitted, names)
+            problem, units, rule = _formulate_alternatives(parsed, parsed.choices, covariates, names)
+        logit, n_items = fit_logit(problem), len(parsed.items)
+        dependent = _find_aliases(logit, n_items, names)
         if not dependent:
-            return replace(fitted, aliases=aliases)
+            return LogitScores(logit, n_items, parsed.edges(), parsed.tally(), units, rule, aliases)
         aliases |= dependent
         names = [name for name in names if name not in dependent]
 
 
-def _fit_alternatives(
-    parsed: ParsedChoices, choices: SetChoices | Alternatives, side: Covariates, names: Sequence[str]
-) -> LogitScores:
-    if isinstance(choices, SetChoices):
-        alternatives, counts, offsets = _spread_sets(parsed, choices)
-    else:
-        alternatives, counts, offsets = choices, choices.chosen, None
+def _formulate_alternatives(
+    parsed: ParsedChoices, choices: SetChoices | Alternatives, covariates: Covariates, names: Sequence[str]
+) -> _Formulation:
+    # one row per alternative: its item, or best minus worst item, and the features ``names``
+    is_set = isinstance(choices, SetChoices)
+    alternatives, offsets = _spread_sets(parsed, choices) if is_set else (choices, None)
     labels = label_items(parsed.items, names)
     rows = mark_items(alternatives.members, len(labels))
     if alternatives.against is not None:
         rows = rows - mark_items(alternatives.against, len(labels))
     if names:
-        features = np.column_stack([side.features[name][alternatives.entry] for name in names])
+        features = np.column_stack([covariates.features[name][alternatives.entry] for name in names])
         rows = hstack([rows, csr_array(features)]).tocsr()
     problem = ChoiceProblem.from_rows(
-        rows, alternatives.lengths, counts, names=[*labels, *names], offsets=offsets
+        rows, alternatives.lengths, alternatives.chosen, names=[*labels, *names], offsets=offsets
     )
+    # the problem leaves out situations without information; the row of the data of each of the others
     source = problem.source_situations
     origin = alternatives.row if source is None else alternatives.row[source]
     if parsed.ranked is not None:
@@ -352,9 +374,8 @@ def _fit_alternatives(
         units = Units("weighted", np.arange(len(origin)), np.ones(len(origin)))
     else:
         units = Units("information")
-    units = _group_clusters(units, side.cluster, origin)
-    rule = "" if parsed.ranked is None else "half"
-    return LogitScores(fit_logit(problem), len(labels), parsed.edges(), parsed.tally(), units, rule, {})
+    units = _group_clusters(units, covariates.cluster, origin)
+    return _Formulation(problem, units, "" if parsed.ranked is None else "half")
 
 
 def mark_items(members: Int64, n_items: int) -> Any:
@@ -365,7 +386,7 @@ def mark_items(members: Int64, n_items: int) -> Any:
 
 def _group_rankings(ranked: Ranked, origin: Int64) -> Units:
     """The steps of rankings with ties, given the row of the data of each situation."""
-    rankings = np.searchsorted(ranked.row, origin)
+    rankings = np.searchsorted(ranked.row, origin)  # the index of each row among those of the rankings
     times = np.asarray(ranked.times, np.float64)
     if (times % 1 != 0).any():
         return Units("weighted", rankings, np.ones(len(origin)), rankings)
@@ -380,36 +401,34 @@ def _group_clusters(units: Units, cluster: Int64 | None, origin: Int64 | None) -
     return units._replace(kind="clustered", clusters=np.unique(cluster, return_inverse=True)[1].ravel())
 
 
-def _fit_pairs(
-    parsed: ParsedChoices, pairs: PairChoices, side: Covariates, ties: str, names: Sequence[str]
-) -> LogitScores:
+def _formulate_pairs(
+    parsed: ParsedChoices, pairs: PairChoices, covariates: Covariates, ties: str, names: Sequence[str]
+) -> _Formulation:
+    # one battle per pair, with the features ``names``; ``ties`` says how ties count if there are any
     first, second, outcome, row = pairs
-    tied = outcome == TIE
+    tied, counts = outcome == TIE, parsed.counts
     rule = ties if tied.any() else ""
     units = Units("information")
-    if parsed.counts.dtype.kind != "i":  # fractions
+    if counts.dtype.kind != "i":  # fractions
         units = Units("weighted", np.arange(len(first)), np.ones(len(first)))
     elif rule == "half":
-        units = Units("robust", None, parsed.counts.astype(np.float64))
-    units = _group_clusters(units, side.cluster, row)
+        units = Units("robust", None, counts.astype(np.float64))
+    units = _group_clusters(units, covariates.cluster, row)
+    # how often each outcome occurred, in the columns first, second and, for Davidson, tie
     times = np.zeros((len(first), 3 if rule == "davidson" else 2))
-    times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts
-    if rule == "half":
-        times[tied] = 0.5 * parsed.counts[tied, None]
+    times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = counts
+    if rule == "half":  # both sides; replaces the count that a tie has in the column of second
+        times[tied] = 0.5 * counts[tied, None]
     features = np.empty((len(names), len(first)))
     for number, name in enumerate(names):
-        features[number] = side.features[name] if row is None else side.features[name][row]
+        values = covariates.features[name]
+        features[number] = values if row is None else values[row]
+    labels = label_items(parsed.items, [*names, "tie"])
+    merge = units.kind == "information"
     problem = ChoiceProblem.from_battles(
-        first,
-        second,
-        times,
-        items=label_items(parsed.items, [*names, "tie"]),
-        features=features.T,
-        names=names,
-        merge=units.kind == "information",
+        first, second, times, items=labels, features=features.T, names=names, merge=merge
     )
-    n_items = len(parsed.items)
-    return LogitScores(fit_logit(problem), n_items, parsed.edges(), parsed.tally(), units, rule, {})
+    return _Formulation(problem, units, rule)
 
 
 def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:
@@ -419,29 +438,30 @@ def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:
     return labels if plain else [f"item {item!r}" for item in items]
 
 
-def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives, Float64, Float64 | None]:
-    """The distinct options of each set, how often each was chosen, and ln m for an option offered m times."""
-    choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
-    keys, multiplicity = np.unique(choice * len(parsed.items) + sets.members, return_counts=True)
-    choice, members = keys // len(parsed.items), keys % len(parsed.items)
+def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives, Float64 | None]:
+    """The distinct options of each set, and ln m for an option offered m times; None if all m are 1."""
+    n_items, n_sets = len(parsed.items), len(sets.winner)
+    keys = np.repeat(np.arange(n_sets), sets.lengths) * n_items + sets.members  # of (choice, item)
+    keys, multiplicity = np.unique(keys, return_counts=True)
+    choice, members = keys // n_items, keys % n_items
     counts = np.where(members == sets.winner[choice], parsed.counts[choice] / parsed.denominator, 0.0)
-    lengths = np.bincount(choice, minlength=len(sets.winner))
+    lengths = np.bincount(choice, minlength=n_sets)
     alternatives = Alternatives(lengths, sets.row, counts, sets.row[choice], members)
-    return alternatives, counts, np.log(multiplicity) if (multiplicity > 1).any() else None
+    return alternatives, np.log(multiplicity) if (multiplicity > 1).any() else None
 
 
-def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
+def _find_aliases(logit: LogitFit, n_items: int, names: Sequence[str]) -> dict[str, str]:
     """The features that follow from items and features before them, and how; the last comes first."""
     aliases = dict[str, str]()
-    null = fitted.logit.identified.aliases
-    for column in range(fitted.n_items + len(names) - 1, fitted.n_items - 1, -1):
+    null = logit.identified.aliases  # the null vectors, shape (n_columns, n_vectors)
+    for number, name in reversed(list(enumerate(names))):
+        column = n_items + number
         size = np.linalg.norm(null[column])
         if size > ALIAS_ENTRY:
             direction = null[column] / size
-            vector = null @ direction
-            name = names[column - fitted.n_items]
-            aliases[name] = _describe_alias(fitted.logit, fitted.n_items, column, vector)
-            null = null - np.outer(vector, direction)  # the null vectors without this feature
+            vector = null @ direction  # a null vector whose entry at this feature is ``size``
+            aliases[name] = _describe_alias(logit, n_items, column, vector)
+            null = null - np.outer(vector, direction)  # all other null vectors are 0 at this feature
     return aliases
 
 
@@ -449,9 +469,9 @@ def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -
     """What the feature in ``column`` follows from, by a null vector without later features."""
     original = logit.problem.parameters(null)
     vector: Float64 = original / original[column]
-    values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)
+    values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)  # 8: equal but for rounding
     vector[:n_items] -= values[np.argmax(often)]  # a constant for all items makes no difference
-    vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))
+    vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))  # 6 decimals are shown
     members = np.flatnonzero(vector)
     if len(members) == 1:
         return "it never differs between the alternatives of a comparison"

@@ -1,5 +1,8 @@
 """Covariances of the scores of one component: the inverse of the information, or a sandwich for half wins."""
 
+# ``Information`` is for choices without ties. With ties, ``SplitRankings`` restricts the rankings to
+# a component, and ``Sandwich`` computes A⁺ (Σ g gᵀ) A⁺ from their gradients g and their information A.
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,11 +21,7 @@ CURVATURES_AT_ONCE = 1 << 22  # maximum size in memory: entries of curvatures ti
 
 
 class Information:
-    """The information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
-
-    Its diagonal follows from the other entries of ``curvature``. It is singular along the constant, where a
-    shift makes it invertible; the shift is removed from the answers.
-    """
+    """The information of the scores of one component, factored: A = Σ count (diag p − p pᵀ) + ridge."""
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
@@ -34,8 +33,10 @@ class Information:
         hessian: Float64 = curvature.toarray()
         np.fill_diagonal(hessian, 0.0)
         np.fill_diagonal(hessian, -hessian.sum(axis=1))  # so that no digits are lost
+        # The information is singular along the constant. With lift / size added to all entries, the constant
+        # has the eigenvalue lift + ridge, and the inverse has 1 / ((lift + ridge) size) too much in each.
         lift = float(np.trace(hessian)) / size or 1.0
-        self._shift = 1.0 / ((lift + ridge) * size)
+        self._excess = 1.0 / ((lift + ridge) * size)
         try:
             self._factor = _linalg().cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
         except np.linalg.LinAlgError as error:
@@ -46,9 +47,9 @@ class Information:
 
     def solve(self, columns: Float64) -> Float64:
         """The pseudo-inverse times these columns, shape (size, n_columns)."""
-        return _linalg().cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
+        return _linalg().cho_solve(self._factor, columns) - self._excess * columns.sum(axis=0)
 
-    def halve(self, columns: Float64) -> Float64:
+    def whiten(self, columns: Float64) -> Float64:
         """U with UᵀU = CᵀA⁺C for the information A and ``columns`` C that sum to 0."""
         return _linalg().solve_triangular(self._factor[0], columns, lower=True)
 
@@ -59,7 +60,7 @@ class Information:
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score, whose contrast sums to 0, without cancellation."""
-        return float((self.halve(contrast[:, None]) ** 2).sum())
+        return float((self.whiten(contrast[:, None]) ** 2).sum())
 
 
 class Rankings(NamedTuple):
@@ -77,8 +78,9 @@ class SplitRankings:
     def __init__(self, rankings: pa.Table, components: Components, position: Int64) -> None:
         offsets, items = ragged_column(rankings, "items")
         component, ranking = components.component_of_node[items], rows_of(offsets)
+        # the entries of all rankings, by component, then by ranking
         order = np.lexsort((ranking, component))
-        self._items, self._ranking = position[items[order]], ranking[order]
+        self._position, self._ranking = position[items[order]], ranking[order]
         self._ranks = ragged_column(rankings, "places")[1][order]
         self._count = column(rankings, "count")
         self._borders = group_borders(component, len(components))
@@ -87,7 +89,7 @@ class SplitRankings:
         """The rankings restricted to one component, without those that have no item in it."""
         entries = slice(*self._borders[component : component + 2])
         ranking, lengths = np.unique(self._ranking[entries], return_counts=True)
-        return Rankings(self._items[entries], self._ranks[entries], lengths, self._count[ranking])
+        return Rankings(self._position[entries], self._ranks[entries], lengths, self._count[ranking])
 
 
 class Sandwich:
@@ -98,31 +100,36 @@ class Sandwich:
         curvature = csr_array((size, size))
         for batch in _differentiate(rankings, scores):
             curvature += batch.add_up(batch.curvature, size)
-        self._information, self._ridge = Information(curvature, ridge=ridge), ridge
-        root = self._information.halve(np.eye(size)).T
-        self._slopes = csr_array((size, size))  # Σ of the squared slopes, corrected for the fit to them
+        self._ridge = ridge
+        self._information = Information(curvature, ridge=ridge)
+        # Σ g gᵀ + H A⁺ H over rankings with gradient g and curvature H: the second term is what the fit to
+        # the ranking takes from g gᵀ. With A⁺ = R Rᵀ it is (H R) (H R)ᵀ.
+        root = self._information.whiten(np.eye(size)).T
+        self._meat = csr_array((size, size))
         for batch in _differentiate(rankings, scores):
             fitted = batch.curvature @ root[batch.items]
-            squares = batch.slope[:, :, None] * batch.slope[:, None] + fitted @ fitted.transpose(0, 2, 1)
-            self._slopes += batch.add_up(squares, size)
+            squares = batch.gradient[:, :, None] * batch.gradient[:, None] + fitted @ fitted.transpose(
+                0, 2, 1
+            )
+            self._meat += batch.add_up(squares, size)
 
     def covariance(self, positions: Int64) -> Float64:
         """The covariance of the scores at these positions about the mean of all."""
-        columns = self._information.solve(_unit_columns(self._slopes.shape[0], positions))
-        covariance = columns.T @ (self._slopes @ columns + self._ridge * columns)
+        columns = self._information.solve(_unit_columns(self._meat.shape[0], positions))
+        covariance = columns.T @ (self._meat @ columns + self._ridge * columns)
         return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score, whose contrast sums to 0."""
         deviation = self._information.solve(contrast[:, None])
-        return float((deviation * (self._slopes @ deviation + self._ridge * deviation)).sum())
+        return float((deviation * (self._meat @ deviation + self._ridge * deviation)).sum())
 
 
-class RankingSlopes(NamedTuple):
-    """The derivatives of the loss of rankings of equal length."""
+class RankingDerivatives(NamedTuple):
+    """The derivatives of the loss of rankings of equal length by the scores of their items."""
 
-    items: Int64  # (n_rankings, length)
-    slope: Float64  # (n_rankings, length)
+    items: Int64  # (n_rankings, length), as positions in the component
+    gradient: Float64  # (n_rankings, length)
     curvature: Float64  # (n_rankings, length, length)
     counts: Float64  # (n_rankings,)
 
@@ -134,12 +141,13 @@ class RankingSlopes(NamedTuple):
         return csr_array(coo_array((values, (rows, columns)), shape=(size, size)))
 
 
-def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes]:
+def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingDerivatives]:
     """The derivatives of rankings with one pattern of ties, in batches that fit in memory."""
     starts = offsets_of(rankings.lengths)[:-1]
     for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
         rows = np.flatnonzero(rankings.lengths == length)
         entries = np.add.outer(starts[rows], np.arange(length, dtype=np.int64))
+        # a pattern says after which positions a new tier begins
         patterns, pattern_of = np.unique(np.diff(rankings.ranks[entries]) != 0, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
             tiers = np.split(np.arange(length, dtype=np.int64), np.flatnonzero(pattern) + 1)
@@ -148,22 +156,24 @@ def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlope
             for batch in np.array_split(alike, n_batches):
                 items = rankings.items[entries[batch]]
                 derivatives = _differentiate_alike(scores[items], [tier.tolist() for tier in tiers])
-                yield RankingSlopes(items, *derivatives, rankings.counts[rows[batch]].astype(np.float64))
+                counts = rankings.counts[rows[batch]].astype(np.float64)
+                yield RankingDerivatives(items, *derivatives, counts)
 
 
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:
-    """Gradients and curvatures of rankings whose items have these scores, shape (n_rankings, length)."""
-    slope, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
+    """Gradients and curvatures of rankings with these ``tiers`` of positions and these scores of items."""
+    gradient, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
     denominator = denominator_of(map(len, tiers))
+    # the choice of w, with probabilities p, has the loss −ln p_w: gradient p − e_w, curvature diag p − p pᵀ
     for winner, members, weight in choices_of_tiers(tiers, denominator):
         gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
         probability = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
-        slope[:, members] += weight / denominator * probability
-        slope[:, winner] -= weight / denominator
+        gradient[:, members] += weight / denominator * probability
+        gradient[:, winner] -= weight / denominator
         rows, columns = np.ix_(members, members)
         curvature[:, rows, columns] -= weight / denominator * probability[:, :, None] * probability[:, None]
         curvature[:, members, members] += weight / denominator * probability
-    return slope, curvature
+    return gradient, curvature
 
 
 def _unit_columns(size: int, positions: Int64) -> Float64:

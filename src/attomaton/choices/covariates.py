@@ -1,5 +1,7 @@
 """Read the covariates of choices: who moved first, features, style, clusters and categories."""
 
+# ``read_covariates`` reads all that the options of a fit name, for choices that are already parsed.
+
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -36,19 +38,23 @@ ARENA_STYLE = tuple(
 )
 
 
+class RowLabels(NamedTuple):
+    """The label of each row of the data, such as its cluster or category."""
+
+    codes: Int64  # (n_rows,), indices into names
+    names: list[Any]
+
+
 class Covariates(NamedTuple):
-    """The features, clusters and categories of choices; labels are codes, with their names for ``by``."""
+    """The features, clusters and categories of choices."""
 
     features: Mapping[str, Float64]  # of the first less the second in pairs; of each alternative otherwise
     cluster: Int64 | None = None
-    by: tuple[Int64, list[Any]] | None = None
+    by: RowLabels | None = None
 
 
 def read_covariates(
-    parsed: ParsedChoices,
-    options: Mapping[str, Any],
-    table: Mapping[Any, Any],
-    contestants: tuple[Any, Any],
+    parsed: ParsedChoices, options: Mapping[str, Any], table: Mapping[Any, Any], contestants: tuple[Any, Any]
 ) -> Covariates:
     """Read the covariates that ``options`` name; ``contestants`` names the columns of the items of a pair."""
     choices = parsed.choices
@@ -70,15 +76,14 @@ def read_covariates(
     for name, source in _features_by_name(ARENA_STYLE if style == "arena" else style).items():
         features[name.rpartition(".")[2] + RELATIVE] = reader.read_style(name, source)
 
-    cluster, by = (
-        reader.read_labels(name, options[name]) if name in options else None for name in ("cluster", "by")
-    )
-    if by is not None and len(by[1]) > MOST_CATEGORIES:
+    cluster = reader.read_labels("cluster", options["cluster"]) if "cluster" in options else None
+    by = reader.read_labels("by", options["by"]) if "by" in options else None
+    if by is not None and len(by.names) > MOST_CATEGORIES:
         raise UnsupportedOption(
-            f"{show(options['by'])} (by) has {len(by[1]):,} categories; choose a column with at most "
+            f"{show(options['by'])} (by) has {len(by.names):,} categories; choose a column with at most "
             f"{MOST_CATEGORIES:,} categories"
         )
-    return Covariates(features, None if cluster is None else cluster[0], by)
+    return Covariates(features, None if cluster is None else cluster.codes, by)
 
 
 class _RowReader(NamedTuple):
@@ -108,6 +113,7 @@ class _RowReader(NamedTuple):
                 f"moved_first has {len(number):,} entries, but there are {len(pairs.first):,} pairs; give "
                 "one entry for each pair"
             )
+        # a value names an item, or the column of the first or second item; an empty cell (TIE) is neither
         sides = dict(zip(self.contestants, (FIRST, SECOND), strict=True))
         codes = [TIE if is_missing(value) else sides.get(value, UNREAD) for value in distinct]
         side = find_side(number, distinct, items, (pairs.first, pairs.second), np.array(codes, np.int64))
@@ -119,7 +125,7 @@ class _RowReader(NamedTuple):
                 ", which is not an item of the pair; name the item that was first, or leave the cell empty "
                 "if neither was",
             )
-        return np.array([1.0, -1.0, 0.0])[side]
+        return np.array([1.0, -1.0, 0.0])[side]  # FIRST, SECOND, TIE
 
     def read_feature(self, name: str, source: Any) -> Float64:
         """The value of a feature for each alternative, or its difference (first minus second) for pairs."""
@@ -142,6 +148,7 @@ class _RowReader(NamedTuple):
         return read_numbers(self.take(source, "features"), role, self.n_rows)
 
     def _read_by_item(self, value_of: Mapping[Any, Any], role: str) -> Float64:
+        # the answer of ``read_feature`` from a value for each item
         choices, items = self.parsed.choices, self.parsed.items
         absent = next((item for item in items if item not in value_of), None)
         if absent is not None:
@@ -155,6 +162,7 @@ class _RowReader(NamedTuple):
         return of_row
 
     def read_style(self, name: str, source: Any) -> Float64:
+        """The standardised relative difference of a feature of pairs, from its two columns."""
         if not isinstance(self.parsed.choices, PairChoices):
             raise UnsupportedOption("style= needs pairs; leave style out")
         titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
@@ -168,9 +176,12 @@ class _RowReader(NamedTuple):
 
         A side may also be inside a name: ``conv_length`` can mean ``conv_a_length`` and ``conv_b_length``.
         """
-        first, second, text = *map(str, self.contestants), str(name)
+        # the sides are what follows the common start of the two names: a and b of model_a and model_b
+        first, second = map(str, self.contestants)
         start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
-        sides = first[start:], second[start:]  # a and b of model_a and model_b
+        sides = first[start:], second[start:]
+        # try the side at the end of the name, before each _ or . from the last on, and at the start
+        text = str(name)
         borders = [len(text), *(k for k in range(len(text) - 1, 0, -1) if text[k] in "_.")]
         pairs = [tuple(f"{text[:k]}_{side}{text[k:]}" for side in sides) for k in borders]
         pairs += [tuple(f"{side}_{text}" for side in sides), tuple(f"{text}{side}" for side in sides)]
@@ -183,33 +194,38 @@ class _RowReader(NamedTuple):
             f"columns: features={{{show(name)}: ('…', '…')}} (on the command line: --features {name}=…:…)"
         )
 
-    def read_labels(self, name: str, source: Any) -> tuple[Int64, list[Any]]:
-        """The codes and the names of clusters or categories; rejects two labels in one situation."""
+    def read_labels(self, name: str, source: Any) -> RowLabels:
+        """Clusters or categories; rejects two labels in one situation."""
         role = f"{show(source)} ({name})" if isinstance(source, str) else name
-        number, distinct = number_labels(self.take(source, name), role, self.n_rows)
+        labels = number_labels(self.take(source, name), role, self.n_rows)
         choices = self.parsed.choices
         if isinstance(choices, Alternatives) and choices.against is None:
-            differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
+            # every alternative must have the label of the first row of its situation
+            codes = labels.codes
+            differs = codes[choices.entry] != np.repeat(codes[choices.row], choices.lengths)
             if differs.any():
                 rows = np.unique(choices.entry[differs])
                 fault = f"{name} has different values inside the situation of "
                 raise BadRows(fault, rows, "; write one value for each situation")
-        return number, distinct
+        return labels
 
 
-def number_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:
-    number, distinct = number_values(values)
-    if n_rows is not None and len(number) != n_rows:
+def number_labels(values: Any, role: str, n_rows: int | None = None) -> RowLabels:
+    """Number the labels of ``n_rows`` rows (None: any number), none of which may be missing."""
+    labels = RowLabels(*number_values(values))
+    if n_rows is not None and len(labels.codes) != n_rows:
         raise InvalidSamples(
-            f"{role} has {len(number):,} entries, but there are {n_rows:,} rows; give one entry for each row"
+            f"{role} has {len(labels.codes):,} entries, but there are {n_rows:,} rows; give one entry for "
+            "each row"
         )
-    missing = np.array([is_missing(label) for label in distinct], bool)[number]
+    missing = np.array([is_missing(name) for name in labels.names], bool)[labels.codes]
     if missing.any():
         raise BadRows(f"{role} is missing in ", missing, "; fill it in, or drop the row")
-    return number, distinct
+    return labels
 
 
 def _features_by_name(features: Any) -> dict[str, Any]:
+    # features as a dict from names to columns, pairs of columns, or values by item
     if features is None:
         return {}
     if isinstance(features, Mapping):
@@ -223,6 +239,7 @@ def _features_by_name(features: Any) -> dict[str, Any]:
 
 
 def _count_rows(parsed: ParsedChoices) -> int:
+    # the number of rows of the data, each of which needs a value of a covariate
     choices = parsed.choices
     if isinstance(choices, PairChoices):
         return len(choices.first)
@@ -240,7 +257,7 @@ def unfitted_feature(name: str) -> UnsupportedOption:
 
 
 def _relative_difference(first: Float64, second: Float64) -> Float64:
-    """(a − b) / (a + b), standardised, as LMArena controls style; 0 where a = b = 0."""
+    """(first − second) / (first + second), standardised as LMArena controls style; 0 / 0 counts as 0."""
     total = first + second
     share = (first - second) / np.where(total == 0, 1.0, total)
     return (share - share.mean()) / (float(share.std()) or 1.0)

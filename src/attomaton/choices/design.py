@@ -1,5 +1,8 @@
 """Read the data of a regression from arrays, frames, formulas or fits of other libraries."""
 
+# ``Regression.read`` resolves a formula or a fit. ``read_regressors`` then makes a matrix with named
+# columns, ``read_column`` reads one column of numbers, and ``read_labels`` the labels of the cases.
+
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -65,12 +68,13 @@ class Regression(NamedTuple):
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
 
     def _read_formula(self) -> "Regression":
+        # evaluate a formula such as "y ~ a + b" on the frame ``y``
         with needing("a formula"):
             build: Any = import_module("formulaic").model_matrix
-        left, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
-        if not (left and right) or not is_frame(self.y):
+        target, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
+        if not (target and right) or not is_frame(self.y):
             raise InvalidSamples('a formula needs a frame; call check_separation("y ~ a + b", frame)')
-        outcome = find_column(columns_of(self.y), left, "outcome of the formula")
+        outcome = find_column(columns_of(self.y), target, "outcome of the formula")
         frame: Any = self.y  # formulaic itself needs pandas
         frame = import_module("pandas").DataFrame(frame) if isinstance(frame, dict) else frame
         try:
@@ -80,10 +84,12 @@ class Regression(NamedTuple):
             raise InvalidSamples(
                 f"the formula {self.X!r} cannot be read: {reason}; check its syntax and columns"
             ) from error
-        named, constant = list(map(str, matrix.columns)), "Intercept" in matrix.columns
-        return self._replace(X=matrix.to_numpy(), y=outcome, names=named, intercept=constant, target=left)
+        names = list(map(str, matrix.columns))
+        intercept = "Intercept" in names
+        return self._replace(X=matrix.to_numpy(), y=outcome, names=names, intercept=intercept, target=target)
 
     def _read_statsmodels(self) -> "Regression":
+        # take the data from a model of statsmodels or from its fit
         source: Any = getattr(self.X, "model", self.X)
         family: Any = getattr(source, "family", None)
         name = type(source).__name__
@@ -94,16 +100,20 @@ class Regression(NamedTuple):
                 "or a GLM with the family Binomial or Poisson and its default link"
             )
         model = STATSMODELS[kind]
-        matrix, y, counts = np.asarray(source.exog), np.asarray(source.endog), None
+        matrix, y = np.asarray(source.exog), np.asarray(source.endog)
+        # statsmodels has the logarithm of an exposure in ``exposure``: both shift the linear predictor
         shifts = [getattr(source, attribute, None) for attribute in ("offset", "exposure")]
         shifts = [np.asarray(shift) for shift in shifts if shift is not None]
         offset = sum(shifts[1:], shifts[0]) if shifts else None
+        counts = None
         if name == "GLM":
             counts = np.asarray(source.freq_weights * source.var_weights, np.float64)
             if model == "logit":  # y are shares of n_trials: each case becomes its successes and its failures
                 trials = counts * source.n_trials
-                matrix, counts = np.tile(matrix, (2, 1)), np.concatenate([trials * y, trials * (1 - y)])
-                y, offset = np.repeat([1, 0], len(y)), None if offset is None else np.tile(offset, 2)
+                counts = np.concatenate([trials * y, trials * (1 - y)])
+                matrix = np.tile(matrix, (2, 1))
+                offset = None if offset is None else np.tile(offset, 2)
+                y = np.repeat([1, 0], len(y))
         regression = Regression(
             X=matrix,
             y=y,
@@ -119,6 +129,7 @@ class Regression(NamedTuple):
         return regression._replace(event=source.status, strata=source.strata, entry=source.entry)
 
     def _read_sklearn(self) -> "Regression":
+        # transform ``X`` by a fitted pipeline, if ``model`` is one; the last step decides other options
         last = self.model[-1] if hasattr(self.model, "steps") else self.model
         kind = "poisson" if type(last).__name__ == "PoissonRegressor" else "logit"
         if kind == "logit" and not (hasattr(last, "classes_") and hasattr(last, "coef_")):
@@ -126,11 +137,13 @@ class Regression(NamedTuple):
                 f"model is {show(self.model)}; give 'logit', 'poisson' or 'cox', or a fitted "
                 "LogisticRegression or PoissonRegressor of scikit-learn (or a pipeline that ends with it)"
             )
-        table, names = self.X, self.names
+        regression = self
         if last is not self.model:
-            table, names = self.model[:-1].transform(table), list(self.model[:-1].get_feature_names_out())
+            before = self.model[:-1]
+            names = list(before.get_feature_names_out())
+            regression = self._replace(X=before.transform(self.X), names=names)
         target = str(getattr(self.y, "name", None) or "")
-        return self._replace(X=table, names=names, model=kind, intercept=last.fit_intercept, target=target)
+        return regression._replace(model=kind, intercept=last.fit_intercept, target=target)
 
 
 def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
@@ -146,10 +159,8 @@ def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, 
         regressors += _spread_levels(column, name) or [(name, read_column(column, name))]
     if len({len(numbers) for _, numbers in regressors}) > 1:
         raise InvalidSamples("the columns have different lengths; give one value for each case")
-    numbers = [numbers for _, numbers in regressors]
-    return np.column_stack(numbers) if numbers else np.zeros((len(source), 0)), [
-        name for name, _ in regressors
-    ]
+    matrix = np.column_stack([numbers for _, numbers in regressors] or [np.zeros((len(source), 0))])
+    return matrix, [name for name, _ in regressors]
 
 
 def _columns_of_array(source: Any) -> dict[Any, Any]:
@@ -185,7 +196,7 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
             )
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
-        raise InvalidSamples(_missing(name, values[missing[0]], missing[0]))
+        raise _missing_value(name, values[missing[0]], missing[0])
     levels = [level for level in levels if level in values]
     if len(levels) < 2:
         raise InvalidSamples(f"column {show(name)} is {show(levels[0])} in every row; leave the column out")
@@ -196,12 +207,13 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
 
 
 def _list_categories(column: Any) -> list[Any]:
+    # the categories of a pandas column, in their order; empty for any other column
     dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
     return list(getattr(dtype, "categories", ()))
 
 
-def _missing(name: str, value: Any, row: int) -> str:
-    return (
+def _missing_value(name: str, value: Any, row: int) -> InvalidSamples:
+    return InvalidSamples(
         f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
         "frame.dropna()) or fill them in"
     )
@@ -215,15 +227,16 @@ def _check_mask(source: Any, name: str) -> None:
 
 
 def read_column(column: Any, name: str) -> Float64:
+    """Read finite numbers and bools as float64; reject numbers that float64 would round, and text."""
     if column is None:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
     plain: Any = np.asarray(column)
     if plain.dtype.kind in "biuf" and plain.ndim == 1 and np.isfinite(plain).all():
-        if plain.dtype.kind in "iu" and plain.dtype.itemsize > 4:
+        if plain.dtype.kind in "iu" and plain.dtype.itemsize > 4:  # 64 bits: larger than float64 can hold
             for row in np.flatnonzero((plain > EXACT) | (plain < -EXACT)).tolist():
                 _check_integer(int(plain[row]), row, name)
         return plain.astype(np.float64)
-    values = as_list(column)
+    values = as_list(column)  # one by one, to name the first that is no number
     for row, value in enumerate(values):
         if isinstance(value, str):
             raise InvalidSamples(
@@ -231,13 +244,13 @@ def read_column(column: Any, name: str) -> Float64:
                 "all values to text or to numbers"
             )
         if is_missing(value):
-            raise InvalidSamples(_missing(name, value, row))
+            raise _missing_value(name, value, row)
         if isinstance(value, int):
             _check_integer(value, row, name)
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        numbers = np.zeros((0, 0))
+        numbers = np.zeros((0, 0))  # refused as lists are
     if numbers.ndim != 1:
         raise InvalidSamples(
             f"column {show(name)} contains values that are not numbers; convert them to numbers"
@@ -315,6 +328,7 @@ def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def check_index(matrix: Any, outcome: Any) -> None:
+    """Reject pandas objects whose rows have different names."""
     indexed = all(library_of(data) == "pandas" and hasattr(data, "index") for data in (matrix, outcome))
     if indexed and not matrix.index.equals(outcome.index):
         raise InvalidSamples(

@@ -1,5 +1,8 @@
 """Logistic regression as a scikit-learn classifier with standard errors and infinite coefficients."""
 
+# Each row of ``X`` becomes a situation of a conditional logit, whose alternatives are the classes. With
+# groups, each group becomes a situation, whose alternatives are its rows.
+
 import warnings
 from typing import Any, Self
 
@@ -123,22 +126,23 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         matrix, labels = _validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         _multiclass.check_classification_targets(labels)
-        weights, members = None, None if groups is None else _check_groups(groups, len(labels))
+        group_of_row = None if groups is None else _check_groups(groups, len(labels))
+        weights = None
         if sample_weight is not None:
             weights = _validation._check_sample_weight(sample_weight, matrix, dtype=np.float64)
-            use = weights != 0  # leave out rows that were not observed
-            if members is None and not use.all():
+            use = weights != 0
+            if group_of_row is None and not use.all():  # in a group, the row is still an alternative
                 matrix, labels, weights = matrix[use], labels[use], weights[use]
-        self.classes_, number = np.unique(labels, return_inverse=True)
+        self.classes_, class_of_row = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             only = f", {show(self.classes_[0])}" if len(labels) else ""
             raise InvalidSamples(f"every y is of one class{only}; give cases of another class, too")
         names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
-        self.has_groups_ = members is not None
-        if members is None:
-            problem = self._compare_classes(matrix, number, weights, names)
+        self.has_groups_ = group_of_row is not None
+        if group_of_row is None:
+            problem = self._compare_classes(matrix, class_of_row, weights, names)
         else:
-            problem = self._choose_in_groups(matrix, number, members, weights, names)
+            problem = self._choose_in_groups(matrix, class_of_row, group_of_row, weights, names)
         self.fit_: LogitFit = fit_logit(problem)
         self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
         if self.fit_.state is LogitState.UNCERTIFIED:
@@ -158,17 +162,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             raise UnsupportedOption("gradient descent has no penalty; leave out penalty or 'descent'")
 
     def _store_estimates(self) -> None:
+        # set the estimates and errors; there is a row per class except the first, intercepts first
         if self.penalty:
             self.firth_ = self.fit_.firth()
             numbers = np.array([(row.value, row.standard_error) for row in self.firth_.contrasts]).T
         else:
             numbers = _find_limits(self.fit_)
         estimates, errors = (row.reshape(len(self.classes_) - 1, -1) for row in numbers)
-        has_intercept = int(self.fit_intercept and not self.has_groups_)
+        n_intercepts = int(self.fit_intercept and not self.has_groups_)  # columns before the features
         zeros = np.zeros(len(estimates))
-        self.intercept_ = estimates[:, 0] if has_intercept else zeros
-        self.intercept_standard_errors_ = errors[:, 0] if has_intercept else zeros
-        self.coef_, self.coef_standard_errors_ = estimates[:, has_intercept:], errors[:, has_intercept:]
+        self.intercept_ = estimates[:, 0] if n_intercepts else zeros
+        self.intercept_standard_errors_ = errors[:, 0] if n_intercepts else zeros
+        self.coef_, self.coef_standard_errors_ = estimates[:, n_intercepts:], errors[:, n_intercepts:]
 
     def summary(self, *, robust: bool = False) -> LogitSummary | FirthFit:
         """The table that statsmodels prints; ``robust`` uses sandwich standard errors (HC0)."""
@@ -180,24 +185,23 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
         """The probability of each class for the rows of ``X``, shape (n_samples, n_classes).
 
-        Where coefficients are infinite, it is the limit of the probability.
-
-        A model that was fitted with groups needs the ``groups`` of these rows.
+        Where coefficients are infinite, it is the limit of the probability. A model that was fitted with
+        groups needs the ``groups`` of these rows.
         """
         matrix = self._read(X)
         if not self.has_groups_:
             if groups is not None:
                 raise InvalidSamples("the model was fitted without groups; leave groups out")
-            size = len(self.classes_)
-            rows = offer_classes(self._with_constant(matrix), np.arange(size) > 0)
-            situations = Situations(size * np.arange(matrix.shape[0] + 1, dtype=np.int64))
-            return self._predict(rows, situations).reshape(-1, size)
+            n_classes = len(self.classes_)
+            rows = offer_classes(self._with_constant(matrix), np.arange(n_classes) > 0)
+            situations = Situations(n_classes * np.arange(matrix.shape[0] + 1, dtype=np.int64))
+            return self._predict(rows, situations).reshape(-1, n_classes)
         if groups is None:
             raise InvalidSamples("the model was fitted with groups; give the groups of these rows, too")
         order, situations = _sort_groups(_check_groups(groups, matrix.shape[0]))
-        chosen = np.empty(len(order))
-        chosen[order] = self._predict(matrix[order], situations)
-        return np.column_stack([1.0 - chosen, chosen])
+        probability = np.empty(len(order))
+        probability[order] = self._predict(matrix[order], situations)
+        return np.column_stack([1.0 - probability, probability])
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
         """The most probable class of each row of ``X``; with ``groups``, the most probable row of each."""
@@ -207,11 +211,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         order, situations = _sort_groups(_check_groups(groups, len(probability)))
         of_chosen = probability[order, 1]
         best = np.flatnonzero(of_chosen == situations.spread(situations.top(of_chosen)))
-        is_chosen = np.zeros(len(order), np.int64)
-        is_chosen[order[best[np.searchsorted(best, situations.starts[:-1])]]] = 1
-        return self.classes_[is_chosen]
+        first_best = best[np.searchsorted(best, situations.starts[:-1])]  # of equally probable rows the first
+        class_of_row = np.zeros(len(order), np.int64)
+        class_of_row[order[first_best]] = 1
+        return self.classes_[class_of_row]
 
     def _predict(self, rows: Any, situations: Situations) -> Float64:
+        # the probability of each row in its situation, with or without the penalty
         if not self.penalty:
             return predict_rows(self.fit_, rows, situations, descent=self.undecided == "descent")
         probability = self.firth_.predict(rows, situations)
@@ -242,26 +248,29 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([constant, matrix])
 
     def _compare_classes(
-        self, matrix: Any, number: Any, weights: Float64 | None, names: list[str] | None
+        self, matrix: Any, class_of_row: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
-        labels = names or [f"x{k + 1}" for k in range(matrix.shape[1])]
+        # each row chooses its class; every class but the first has its own coefficients
+        labels = names or [f"x{number}" for number in range(1, matrix.shape[1] + 1)]
         labels = ["intercept", *labels] if self.fit_intercept else labels
-        rows = self._with_constant(matrix)
-        if len(self.classes_) > 2:
+        n_classes = len(self.classes_)
+        if n_classes > 2:
             labels = [f"{kind}: {label}" for kind in self.classes_[1:] for label in labels]
-        chosen = np.eye(len(self.classes_))[number]
-        return choose_classes(rows, np.arange(len(self.classes_)) > 0, chosen, labels, weights)
+        chosen = np.eye(n_classes)[class_of_row]
+        has_coefficients = np.arange(n_classes) > 0
+        return choose_classes(self._with_constant(matrix), has_coefficients, chosen, labels, weights)
 
     def _choose_in_groups(
-        self, matrix: Any, number: Any, groups: Any, weights: Float64 | None, names: list[str] | None
+        self, matrix: Any, class_of_row: Any, groups: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
+        # each group chooses one of its rows, that of the second class
         if len(self.classes_) != 2:
             raise InvalidSamples(
                 f"y has {len(self.classes_)} labels; with groups, mark the chosen row of each group with 1 "
                 "and its other rows with 0"
             )
         order, situations = _sort_groups(groups)
-        chosen = np.asarray(number == 1, np.float64)
+        chosen = np.asarray(class_of_row == 1, np.float64)
         n_chosen = situations.sum(chosen[order])
         wrong = np.flatnonzero(n_chosen != 1)
         if len(wrong):

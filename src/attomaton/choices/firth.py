@@ -22,7 +22,7 @@ class FirthScores(LogitScores):
     """The scores and coefficients of a conditional logit with Firth's penalty.
 
     ``logit`` and ``graph`` are without the penalty: the fit, and the components and order that it proves.
-    ``components`` has the items that the penalty joins.
+    Items of one component in ``components`` have finite differences with the penalty.
     """
 
     joined = "Firth's penalty"
@@ -39,7 +39,7 @@ class FirthScores(LogitScores):
 
     @cached_property
     def graph(self) -> Components:
-        return LogitScores.components.func(self)
+        return LogitScores.components.func(self)  # the cached property that this class overrides
 
     @cached_property
     def penalised(self) -> FirthFit:
@@ -52,15 +52,16 @@ class FirthScores(LogitScores):
     @cached_property
     def components(self) -> Components:
         """The components of ``graph`` merged where differences of their items are identified."""
-        outside = self.logit.problem.parameters(self.logit.identified.complement)[: self.n_items]
+        # a difference is identified if all null vectors have one value at both items
+        null = self.logit.problem.parameters(self.logit.identified.complement)[: self.n_items]
         component = self.graph.component_of_node
-        leaders = np.unique(component, return_index=True)[1][:-1]  # without the query, which is last
-        groups = np.full(len(self.graph), -1)
+        leaders = np.unique(component, return_index=True)[1][:-1]  # an item of each; the query is last
+        groups = np.full(len(self.graph), -1)  # by component, −1 until it has a group
         for number, leader in enumerate(leaders):
             if groups[number] < 0:
-                away = np.linalg.norm(outside[leaders] - outside[leader], axis=1)
-                groups[np.flatnonzero((away <= CLOSE) & (groups[:-1] < 0))] = number
-        groups[component[-1]] = len(groups)
+                distance = np.linalg.norm(null[leaders] - null[leader], axis=1)
+                groups[np.flatnonzero((distance <= CLOSE) & (groups[:-1] < 0))] = number
+        groups[component[-1]] = len(groups)  # the query stays alone
         return merge_components(self.graph, groups)
 
     @property
@@ -98,8 +99,9 @@ class FirthScores(LogitScores):
         for name, contrast in coefficients.items():
             if contrast.kind is not ContrastKind.UNIDENTIFIED:
                 estimate = self.penalised.contrast(name)
-                value, error = estimate.value, estimate.standard_error
-                coefficients[name] = Contrast(name, ContrastKind.FINITE, value, error, level=contrast.level)
+                coefficients[name] = Contrast(
+                    name, ContrastKind.FINITE, estimate.value, estimate.standard_error, level=contrast.level
+                )
         return coefficients
 
     def predict(self, rows: Any, situations: Situations) -> Float64:

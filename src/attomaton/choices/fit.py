@@ -1,5 +1,7 @@
 """Fit choice models (Bradley–Terry, Plackett–Luce, conditional logit) to data that may be disconnected."""
 
+# ``fit_choices`` checks the options, parses the data, and fits all choices and those of each category.
+
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Unpack, cast
 
@@ -146,13 +148,10 @@ def fit_choices(
     settings = _Settings(ties, scale, ridge, prior, penalty)
     by = dict[Any, ChoiceFit]()
     if covariates.by is not None:
-        number, categories = covariates.by
-        subsets = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
-        by = {
-            name: _fit_parsed(subset, covariates, settings, {})
-            for name, subset in subsets.items()
-            if subset.items
-        }
+        for code, category in enumerate(covariates.by.names):
+            subset = parsed.restrict(covariates.by.codes == code)
+            if subset.items:
+                by[category] = _fit_parsed(subset, covariates, settings, {})
     return _fit_parsed(parsed, covariates, settings, by)
 
 
@@ -169,7 +168,7 @@ class _Settings(NamedTuple):
 def _fit_parsed(
     parsed: ParsedChoices, covariates: Covariates, settings: _Settings, by: dict[Any, ChoiceFit]
 ) -> ChoiceFit:
-    """Fit the Luce model if it covers the choices, otherwise a conditional logit."""
+    """Fit the Luce model if it covers the choices, otherwise a conditional logit, with fits by category."""
     obstacle = _why_not_luce(parsed, covariates, settings)
     if not obstacle:
         choices, denominator, rankings = parsed.tabulate()
@@ -193,13 +192,13 @@ def _fit_parsed(
         model = fit_conditional(parsed, covariates, settings.ties or "davidson")
         graph = model.components  # of the maximum, also with a penalty
         if settings.penalty is not None:
-            from attomaton.choices.firth import FirthScores
+            from attomaton.choices.firth import FirthScores  # imports the conditional logit
 
             model = FirthScores.of(model)
     return ChoiceFit(parsed.items, graph, model, settings.scale, by, parsed.reading)
 
 
-TIED = "ties as outcomes (Davidson)"
+TIED = "ties as outcomes (Davidson)"  # an obstacle that ties="half" removes
 
 
 def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> str:

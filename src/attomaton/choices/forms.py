@@ -1,5 +1,8 @@
 """Read tables of choices: pairs, wins, choice sets, rankings, or one row per alternative."""
 
+# ``find_form`` chooses the form of a table, of those that are listed above it; the reader of the form
+# makes ``ParsedChoices`` of the table. A *role* is what a column contains, such as ``winner``.
+
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
@@ -18,17 +21,16 @@ from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, re
 
 MOST_PAIRED = 1 << 16  # pairs of best and worst that are always allowed
 
-
 # The text before the number in the name of a column of positions, such as `rank1`.
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
 
 
 class NamedColumns(NamedTuple):
-    """A table, with the options that name its columns; options map to names or values."""
+    """A table, with the options that name its columns."""
 
-    table: Mapping[Any, Any]
-    roles: Mapping[str, Any]
-    covariates: Mapping[str, Any]
+    table: Mapping[Any, Any]  # name → column
+    roles: Mapping[str, Any]  # role → name, names or values
+    covariates: Mapping[str, Any]  # option such as ``features`` → name, names or values
     counts: Any = None
     tied: Any = None
 
@@ -67,8 +69,8 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     items, (winner, loser) = number_columns({"winner": frame.take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, (title, cells) in enumerate(zip(losers, frame.cells(losers, "loser"), strict=True)):
-        off_diagonal = (winner != loser[column]).tolist()
-        wins[:, column] = _read_wins(title, _rows_of([cells, off_diagonal]))
+        is_other = (winner != loser[column]).tolist()
+        wins[:, column] = _read_wins(title, cells, is_other)
 
     # a row of totals is half the sum of all rows, and its name is no loser
     totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
@@ -77,29 +79,33 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table contains no wins; check its numbers")
-    pairs, times = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
+    times = wins[row, column]
+    pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
     games = np.bincount(pairs.number_pairs(), times)
+    # shares and per cents add up to 1 and 100, but so may wins, and halves may be ties
     total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
     if total and (2 * times % 1).any():
         raise InvalidSamples(
             f"the wins of each pair add up to {total}, so they look like shares; give numbers of wins instead"
         )
+    # all rows: drops items that have no wins and no losses
     return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
 
 
-def _read_wins(title: Any, cells: Iterator[tuple[Any, bool]]) -> list[float]:
-    """The numbers of wins against one loser; empty cells and the diagonal are 0."""
-    column = list(cells)
-    wins = [as_number(cell) if played and not is_missing(cell) else 0.0 for cell, played in column]
+def _read_wins(title: Any, cells: list[Any], is_other: list[bool]) -> list[float]:
+    """The wins of each row's item against the item ``title``; an empty cell is 0, and so is the diagonal."""
+    rows = _rows_of([cells, is_other])
+    wins = [as_number(cell) if other and not is_missing(cell) else 0.0 for cell, other in rows]
     bad = [not 0 <= number < np.inf for number in wins]
     if any(bad):
-        cell = column[bad.index(True)][0]
+        cell = cells[bad.index(True)]
         fault = f"the number of wins against {show(title)} is {show(cell)} in "
         raise BadRows(fault, bad, "; write a number of at least 0")
     return wins
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    # the rows of columns, which must have one length
     if len(set(map(len, columns))) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidSamples(f"the columns have different lengths ({lengths}); give columns of equal length")
@@ -111,6 +117,7 @@ def _read_choice_sets(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_sets(frame: NamedColumns) -> Any:
+    # the choice sets: one column of lists, or the cells of several columns that are not empty
     named = frame.name("choice_set")
     if isinstance(named, list | tuple):
         cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
@@ -128,14 +135,15 @@ def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
     check_items(items)
     worst_item = number_sets(worst, shown)[1].winner
 
-    # the ordered pairs of each set, numbered: by the position of the best item, then of the worst
+    # a set of m items has m (m − 1) ordered pairs: in pair k the best item is at position k // (m − 1) of the
+    # set, and the worst is at position k % (m − 1) among the other items
     n_pairs = sets.lengths * (sets.lengths - 1)
     check_unrolled(int(n_pairs.sum()), len(sets.members), MOST_PAIRED)
     row = np.repeat(np.arange(len(best)), n_pairs)
+    pair = np.arange(len(row)) - offsets_of(n_pairs)[row]  # k
+    best_position, worst_position = np.divmod(pair, sets.lengths[row] - 1)
+    worst_position += worst_position >= best_position  # position in the whole set
     start = offsets_of(sets.lengths)[row]
-    pair = np.arange(len(row)) - offsets_of(n_pairs)[row]
-    best_position, worst_position = pair // (sets.lengths[row] - 1), pair % (sets.lengths[row] - 1)
-    worst_position += worst_position >= best_position  # no item is both
     members, against = sets.members[start + best_position], sets.members[start + worst_position]
     if (members == against).any():
         rows = np.unique(row[members == against])
@@ -172,12 +180,14 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
         )
     entry = np.argsort(situation, kind="stable")  # rows by situation
     lengths = np.bincount(situation)
-    choices = Alternatives(lengths, entry[offsets_of(lengths)[:-1]], chosen[entry], entry, members[entry])
+    first_rows = entry[offsets_of(lengths)[:-1]]
+    choices = Alternatives(lengths, first_rows, chosen[entry], entry, members[entry])
     counts = np.bincount(situation[entry], chosen[entry])
     return ParsedChoices(items, choices, counts.astype(np.float64))
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
+    # reject texts in place of lists; ``otherwise`` ends the message
     if holds_items(lists):
         raise InvalidSamples(
             f"the column {name!r} contains no lists; split its strings (in pandas: "
@@ -186,6 +196,7 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
 
 
 def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
+    # read pairs with an outcome in one column, or with scores in several
     if frame.tied is not None:
         raise InvalidSamples("the outcome already marks ties; leave tied out")
     items, (first, second) = number_columns({"first": frame.take("first"), "second": frame.take("second")})
@@ -205,6 +216,7 @@ def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
+    # read rankings, best item first, from a column of lists or from a column for each position
     named = frame.name("ranking")
     if not isinstance(named, list | tuple):
         listed = frame.take("ranking")
@@ -216,13 +228,13 @@ def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
     rankings: list[list[Any]] = []
     interrupted = list[int]()
     for number, row in enumerate(_rows_of(cells)):
-        filled = [not is_missing(cell) for cell in row]
-        if not all(filled[: sum(filled)]):
+        is_filled = [not is_missing(cell) for cell in row]
+        length = sum(is_filled)
+        if not all(is_filled[:length]):
             interrupted.append(number)
-        items = row[: sum(filled)]  # pandas turns whole numbers into floats if cells are empty
-        rankings.append(
-            [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
-        )
+        # pandas turns whole numbers into floats if cells are empty
+        is_whole = [isinstance(item, float) and item.is_integer() for item in row[:length]]
+        rankings.append([int(item) if whole else item for item, whole in zip(row, is_whole, strict=False)])
     if interrupted:
         fault = " has an empty cell before an item; fill the cell in, or drop the row"
         raise BadRows("", interrupted, fault, noun="ranking")
@@ -249,7 +261,7 @@ class RankEntry(NamedTuple):
     row: int
     ranking: int
     item: Any
-    cell: Any
+    cell: Any  # the rank, not yet read
 
 
 def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
@@ -280,10 +292,10 @@ def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
     rows = enumerate(_rows_of([ranking.tolist(), items, ranks]))
     rankings = _sort_entries([RankEntry(row, *cells) for row, cells in rows])
     ranked = [number for number, tiers in enumerate(rankings) if tiers]
-    first_row = np.unique(ranking, return_index=True)[1]
     try:
         return frame.read(rankings=[rankings[number] for number in ranked])
-    except BadRows as error:  # of rankings, which are named by their first row
+    except BadRows as error:  # its rows are indices into ``ranked``; name each ranking by its first row
+        first_row = np.unique(ranking, return_index=True)[1]
         raise BadRows("the ranking of ", first_row[np.array(ranked)[error.rows]], error.after) from error
 
 
@@ -336,12 +348,12 @@ ARENAS: list[dict[str, Any]] = [
 
 def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
     """The form that fits most named columns, or else the first whose roles are all names of columns."""
-    form = max(
-        FORMS, key=lambda form: (len(form.needs & roles.keys()), form.needs <= roles.keys() | table.keys())
-    )
+    named = roles.keys()
+    # of equally good forms, prefer one whose other roles are names of columns
+    form = max(FORMS, key=lambda form: (len(form.needs & named), form.needs <= named | table.keys()))
     if form is PAIRS and isinstance(roles.get("loser"), list | tuple):
         form = CROSSTAB
-    if form.needs & roles.keys():
+    if form.needs & named:
         surplus = [role for role in roles if role not in form.needs | form.takes]
         if surplus:
             needed = " and ".join(f"{role}=" for role in sorted(form.needs))
@@ -350,7 +362,7 @@ def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
     usual = next((form for form in USUAL if table.keys() >= form.needs), None)
     if usual is not None:
         return usual
-    names = ", ".join(show(name) for name in list(table)[:12])
+    names = ", ".join(map(show, list(table)[:12]))  # as many as are read
     raise InvalidSamples(
         f"it is unclear which of the columns {names or '(none)'} contains the winner; name the columns with "
         "winner= and loser=, with first=, second= and outcome=, with ranking= (items, the best first), with "

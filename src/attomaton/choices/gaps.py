@@ -2,7 +2,7 @@
 
 Where all choices between two components went one way, the gap between their mean scores is infinite. With
 confidence 1 − α it is at least the gap at which these choices had the probability α (Geyer 2009). For 8 wins
-of 8 that is 0.789 at 95 %.
+of 8 that is 0.789 at 95 %. :class:`Gaps` finds the bounds from the :class:`LostRows` of either model.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,8 @@ MOST_BETWEEN = 20  # most components on the way from one to another of which all
 
 LEAST_SLOPE = 0.25  # slopes of rows are 0 or at least ½, except for rounding
 
-FARTHEST, GAP_HALVINGS = 800.0, 64  # largest gap that is searched for, and how often that range is halved
+FARTHEST = 800.0  # gaps are searched for between this number and its negative
+GAP_HALVINGS = 64  # of that range
 
 LEAST_TAIL = 1e-15  # the least probability for which a bound is computed
 
@@ -69,17 +70,20 @@ class Gaps:
     """
 
     def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:
-        self.above, self.below, self.n_components = above, below, n_components
-        self._rows, self._bounds = rows, dict[float, Float64]()
+        self.above, self.below = above, below
+        self.n_components = n_components
+        self._rows = rows
+        self._bounds = dict[float, Float64]()  # level → bounds of the pairs
 
     @cached_property
     def precedes(self) -> Bool:
-        reach = np.zeros((self.n_components, self.n_components), bool)
-        order = np.argsort(-self.above, kind="stable")
+        """Whether the component of the row is ahead of that of the column, directly or through others."""
+        precedes = np.zeros((self.n_components, self.n_components), bool)
+        order = np.argsort(-self.above, kind="stable")  # the last component first: its row is then complete
         for above, below in zip(self.above[order].tolist(), self.below[order].tolist(), strict=True):
-            reach[above] |= reach[below]
-            reach[above, below] = True
-        return reach
+            precedes[above] |= precedes[below]
+            precedes[above, below] = True
+        return precedes
 
     def between(self, above: int, below: int) -> Bool:
         """The components on the way from one to the other, both included, shape (n_components,)."""
@@ -89,31 +93,33 @@ class Gaps:
     def pair_bounds(self, level: float) -> Float64:
         """The bound of each pair's gap with this confidence by its own choices, shape (n_pairs,)."""
         if level not in self._bounds:
-            rows, limit = self._pair_rows, np.log1p(-level)
+            rows = self._pair_rows
+            limit = np.log1p(-level)  # ln α
             low = np.full(len(self.above), -FARTHEST)
             high = -low
+            # bisect all pairs at once: the likelihood −Σ weight · ln(1 + Σ odds) rises with the gap
             for _ in range(GAP_HALVINGS if len(self._rows.start) else 0):
                 middle = (low + high) / 2
                 gap = np.repeat(middle[rows.pair], np.diff(rows.borders))
                 log_odds = np.logaddexp.reduceat(rows.start - rows.slope * gap, rows.borders[:-1])
-                log_likelihood = -np.bincount(
-                    rows.pair, rows.weight * np.logaddexp(0.0, log_odds), len(middle)
-                )
-                probable = log_likelihood >= limit
+                losses = rows.weight * np.logaddexp(0.0, log_odds)  # by cell
+                probable = -np.bincount(rows.pair, losses, len(middle)) >= limit
                 low, high = np.where(probable, low, middle), np.where(probable, middle, high)
             self._bounds[level] = low
         return self._bounds[level]
 
     @cached_property
     def _pair_rows(self) -> PairRows:
-        slopes, start = self._rows.slopes, self._rows.start
+        # the lost rows that lie between two components, sorted by situation, then by pair
+        slopes = self._rows.slopes
         rows = np.flatnonzero(np.diff(slopes.indptr) == 2)
+        # the two entries of a row of CSR have opposite signs, and the positive one is of the component above
         entry = slopes.indptr[rows]
-        left, right, rising = slopes.indices[entry], slopes.indices[entry + 1], slopes.data[entry] > 0
-        above = np.asarray(np.where(rising, left, right), np.int64)
-        below = np.asarray(np.where(rising, right, left), np.int64)
-        keys = self.above * self.n_components + self.below
-        pair = np.searchsorted(keys, above * self.n_components + below)
+        left, right = slopes.indices[entry], slopes.indices[entry + 1]
+        is_left_above = slopes.data[entry] > 0
+        above = np.asarray(np.where(is_left_above, left, right), np.int64)
+        below = np.asarray(np.where(is_left_above, right, left), np.int64)
+        pair = np.searchsorted(self.above * self.n_components + self.below, above * self.n_components + below)
         order = np.lexsort((pair, self._rows.situation[rows]))
         rows, pair = rows[order], pair[order]
         situation = self._rows.situation[rows]
@@ -121,7 +127,8 @@ class Gaps:
         cells = np.flatnonzero(begins)
         weight = self._rows.weights(situation[cells], pair[cells])
         slope = np.abs(slopes.data[slopes.indptr[rows]])
-        return PairRows(np.append(cells, len(rows)), pair[cells], weight, slope, start[rows])
+        borders = np.append(cells, len(rows))
+        return PairRows(borders, pair[cells], weight, slope, start=self._rows.start[rows])
 
     def bound(self, above: int, below: int, level: float) -> float:
         """The least gap at which all choices on the way between the two components are probable enough.
@@ -134,19 +141,22 @@ class Gaps:
             return self._sum_of_bounds(above, below, level)
         from attomaton.choices.logit.bounds import lowest_height, merge  # a tenth of the start-up time
 
-        slopes, start, situation, _, _ = self._rows
-        use = np.asarray(abs(slopes) @ ~on_way).ravel() == 0
-        inside = slopes[use][:, on_way].toarray()[:, :-1]  # the last component stays at 0
-        situations, number = np.unique(situation[use], return_inverse=True)
-        data = merge(inside, start[use], number, self._rows.weights(situations))
+        rows = self._rows
+        use = np.asarray(abs(rows.slopes) @ ~on_way).ravel() == 0
+        inside = rows.slopes[use][:, on_way].toarray()[:, :-1]  # the last component stays at 0
+        situations, number = np.unique(rows.situation[use], return_inverse=True)
+        data = merge(inside, rows.start[use], number, rows.weights(situations))
+        # components that are this far from each other, scaled so that slope · t is at least 1 in every row
         apart = np.arange(size - 1, 0, -1).astype(np.float64)
         height = lowest_height(np.eye(size - 1)[0], data, apart / (inside @ apart).min(), level)
         return self._sum_of_bounds(above, below, level) if height is None else height
 
     def _sum_of_bounds(self, above: int, below: int, level: float) -> float:
-        total, bounds = np.full(self.n_components, -np.inf), self.pair_bounds(level)
+        # the largest sum of bounds of pairs along a chain from ``above`` to ``below``
+        bounds = self.pair_bounds(level)
+        total = np.full(self.n_components, -np.inf)
         total[above] = 0.0
-        for pair in np.lexsort((self.below, self.above)).tolist():  # so that the total of ``above`` is final
+        for pair in np.lexsort((self.below, self.above)).tolist():  # by ``above``, whose total is then final
             end = self.below[pair]
             total[end] = max(total[end], total[self.above[pair]] + bounds[pair])
         return float(total[below])
@@ -176,18 +186,14 @@ class OpenGaps(Gaps):
 
 
 class GapLimits(NamedTuple):
-    """The interval and the p-value of an infinite difference of two items.
-
-    Its size is ``unit`` times the sum of the gap of their components and of ``apart``, which is the
-    difference of the scores relative to the means of these components.
-    """
+    """The interval and the p-value of an infinite difference of two items: unit · (gap + apart), signed."""
 
     gaps: Gaps
-    above: int
-    below: int
-    apart: float
-    unit: float
-    sign: float
+    above: int  # the component of the item that is ahead
+    below: int  # the component of the other item
+    apart: float  # difference of the scores of the items, each less the mean of its component
+    unit: float  # ratings per log odds
+    sign: float  # 1 if the first item is ahead, otherwise −1
 
     def interval(self, level: float) -> tuple[float, float]:
         """One end is infinite; the other is the bound, the least size that the difference may have."""
@@ -197,7 +203,7 @@ class GapLimits(NamedTuple):
     @property
     def p_value(self) -> float:
         """Twice the probability of what happened at a difference of 0: the tail whose bound is 0."""
-        from scipy.optimize import brentq
+        from scipy.optimize import brentq  # a tenth of the start-up time
 
         if self._bound(0.5) < 0:
             return 1.0
@@ -214,22 +220,23 @@ class GapLimits(NamedTuple):
 def lost_in_sets(
     crossing: NumberedChoices, component: Int64, score: Float64, denominator: int, n_components: int
 ) -> LostRows:
-    """The items of choice sets outside the component of the winner: one row per set and component.
-
-    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``; scores are relative
-    to the mean of the component.
-    """
+    """The items of choice sets outside the component of the winner: one row per set and component."""
+    # ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``; scores are
+    # relative to the mean of the component
+    # a row is (choice, component); its total is the log of Σ multiplicity · e^score over items of both
     utility = np.log(crossing.multiplicity) + score[crossing.item]
     keys = crossing.choice * n_components + component[crossing.item]
     order = np.argsort(keys, kind="stable")
     keys, begins = np.unique(keys[order], return_index=True)
     total = np.logaddexp.reduceat(utility[order], begins) if len(begins) else np.zeros(0)
-    choice, row_component = keys // max(n_components, 1), keys % max(n_components, 1)
-    ahead = component[crossing.winner][choice]
-    lost = row_component != ahead
-    winners_total = total[~lost]  # (n_choices,), of the component of the winner
-    choice, start = choice[lost], total[lost] - winners_total[choice[lost]]
-    ends = np.column_stack([ahead[lost], row_component[lost]])
+    choice, row_component = np.divmod(keys, max(n_components, 1))
+    ahead = component[crossing.winner][choice]  # the component of the winner
+    is_lost = row_component != ahead
+    total_of_winners = total[~is_lost]  # (n_choices,), since one row of each choice is not lost
+    choice = choice[is_lost]
+    start = total[is_lost] - total_of_winners[choice]
+    # slope 1 at the component of the winner, −1 at that of the row
+    ends = np.column_stack([ahead[is_lost], row_component[is_lost]])
     signs = np.tile([1.0, -1.0], len(ends))
     slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
     return LostRows(slopes, start, choice, crossing.times / denominator)
@@ -239,8 +246,11 @@ def lost_in_logit(
     fit: "LogitFit", component: Int64, score: Float64, n_components: int, clusters: Int64 | None
 ) -> LostRows:
     """The lost alternatives of a conditional logit with finite features, whose first parameters are items."""
-    problem, rows = fit.problem, np.flatnonzero(fit.dying)
-    situation, n_items = problem.situation_of(rows), len(component)
+    problem = fit.problem
+    rows = np.flatnonzero(fit.dying)
+    n_items = len(component)
+    situation = problem.situation_of(rows)
+    # what was chosen less what was lost, by item, then summed over the items of each component
     reference = problem.reference[situation]
     by_item = (problem.rows.pick(reference) - problem.rows.pick(rows))[:, :n_items]
     membership = (np.ones(n_items), component, np.arange(n_items + 1))
@@ -248,6 +258,7 @@ def lost_in_logit(
     slopes.data[np.abs(slopes.data) <= LEAST_SLOPE] = 0.0
     slopes.eliminate_zeros()
     slopes.sort_indices()
+    # the log odds are those at the means t of the fit, and start is without them: at t = 0
     leader = np.unique(component, return_index=True)[1]
     mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
     start = fit.dying_log_odds + slopes @ mean

@@ -137,7 +137,7 @@ def choices(
         Column, words("Column of what was judged, such as a question; used with --tests compare_judges.")
     ] = None,
     format: Annotated[  # noqa: A002  the name of the option
-        str | None, words("Format of the file or of standard input: csv, tsv, jsonl, json or parquet.")
+        str | None, words("Format of the file or of standard input: csv, tsv, jsonl, json, parquet or pgn.")
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and count them.")
