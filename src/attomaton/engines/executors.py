@@ -2,10 +2,9 @@
 
 The driver (`attomaton.engines.spark`) makes instances of the classes with a method ``__call__(batches)`` and
 gives them to Spark's ``mapInArrow``. An executor calls its copy with the record batches of one Spark
-partition, and the call yields record batches. The input of ``WriteEdges`` and ``WriteChoices`` is sorted
-rows: keys in column 0, their counts in column 1. The input of ``StoreRows`` is any rows. The input of all
-other classes is numbers of tasks, files or partitions, in column 0 (`task_numbers`). A class that writes
-files yields a report to the driver (`report_task`). Nothing here needs a Spark session.
+partition, and the call yields record batches. ``WriteEdges`` and ``WriteChoices`` read sorted rows: keys in
+column 0, their counts in column 1. ``StoreRows`` reads any rows. All other classes read numbers of tasks,
+files or partitions, in column 0 (`task_numbers`). What writes files yields reports (`report_task`).
 """
 
 import json

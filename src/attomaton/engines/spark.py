@@ -225,7 +225,6 @@ class SparkEngine:
 
     @cached_property
     def _samples(self) -> pa.Table:
-        """The number of samples of each selected query."""
         return self._count_samples(self.selected)
 
     def _count_samples(self, selected: Bool) -> pa.Table:
@@ -354,8 +353,7 @@ def _read_notes(
 
 
 def _checked(record: dict[str, Any] | None, folder: Path) -> dict[str, Any]:
-    """The record itself; an error if the driver does not see the file of the record."""
-    if record is None:
+    if record is None:  # the driver does not see the file
         raise CorruptRun(
             f"{folder} does not contain a file that an executor wrote there; give a work folder that all "
             "machines share"
