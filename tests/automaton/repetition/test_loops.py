@@ -78,7 +78,7 @@ def test_many_windows_are_solved_by_iteration_to_the_same_probabilities(
 ) -> None:
     table = np.exp(np.random.default_rng(0).normal(size=(4, 4)))
     at_once = find_loops(table, [0, 1, 2, 3], window=4)
-    monkeypatch.setattr("attomaton.automaton.repetition.loops.DIRECT", 10)
+    monkeypatch.setattr("attomaton.automaton.repetition.loops.MOST_SOLVED_DIRECTLY", 10)
     iterated = find_loops(table, [0, 1, 2, 3], window=4)
     assert at_once.probabilities is not None
     assert iterated.probabilities == pytest.approx(at_once.probabilities, abs=1e-9)

@@ -1,8 +1,4 @@
-"""Find the tokens that remain when a layer continues its own text, and how fast the others fade.
-
-:func:`winners` follows the flow of the token shares (:mod:`~attomaton.automaton.repetition.flow`) from
-several starting shares, and certifies where it ends (:mod:`~attomaton.automaton.repetition.limits`).
-"""
+"""Find the tokens that remain when a layer continues its own text, and how fast the others fade."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.repetition.counts import TextCounts, check_text_lengths, count_prompt
-from attomaton.automaton.repetition.flow import (
-    ALL_EVALUATIONS,
-    Budget,
-    allow_evaluations,
-    find_classes,
-    follow_flow,
-)
+from attomaton.automaton.repetition.flow import Budget, allow_evaluations, find_classes, follow_flow
 from attomaton.automaton.repetition.limits import (
     NEAR_LIMIT,
     Limit,
@@ -49,6 +39,7 @@ NUDGE = 1e-6  # relative change of the prompt's shares that must not lead to ano
 WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
 WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
+MOST_STARTS = 60_000  # each takes at least one of ALL_EVALUATIONS
 MOST_TOKENS_SHOWN = 20
 # Why no limit is named for the prompt.
 NO_END = (
@@ -227,7 +218,6 @@ class Winners(Tabular):
 
 
 def _unpack_winners(run: Run) -> tuple[Any, ...]:
-    """The arguments of :class:`Winners` from a stored folder, each checked."""
     tokens = check_int32(run.arrays["tokens"], "tokens")
     levels, scores, shares = (
         np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
@@ -283,7 +273,7 @@ def winners(
     >>> at.winners(at.learn(["a b a c a b", "b a b c b a"]).at(step=30), "a b c")
     Winners(tokens a, b; 1 limit from 21 starts)
     """
-    starts = whole_number(starts, "starts", most=ALL_EVALUATIONS)  # a start takes at least one evaluation
+    starts = whole_number(starts, "starts", most=MOST_STARTS)
     rng = make_rng(seed)
     odds, indices = read_odds(layer, prompt)
     table = odds.among()
