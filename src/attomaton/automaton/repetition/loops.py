@@ -189,7 +189,7 @@ def _solve_absorption(
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    """The result of :func:`_absorb` from numbered windows and steps; None if float64 is not precise enough."""
+    """The result of :func:`_absorb` from windows and steps; None if float64 is not precise enough."""
     # The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
     # The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
     from scipy.sparse import diags_array, eye_array  # slow to import
