@@ -5,7 +5,7 @@ only. They tie: they are in one component. They are unordered: no path leads bet
 unseen: it is not a node. :func:`diff` compares all pairs with an edge in either corpus.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -116,18 +116,10 @@ class Difference(Tabular):
 
     def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
         """The strongest rows of one change as text: the query, and the relation in each corpus."""
-
-        def relation(row: dict[str, Any], corpus: str) -> str:
-            return _describe_relation(
-                row[f"in_{corpus}"],
-                self.tokens[int(row["token"])],
-                self.tokens[int(row["rival"])],
-                wins=row[f"wins_{corpus}"],
-                losses=row[f"losses_{corpus}"],
-            )
-
+        tokens = self.tokens
         rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
-        return [(self.tokens[int(row["query"])], relation(row, "a"), relation(row, "b")) for row in rows]
+        relations = ([_describe_relation(row, corpus, tokens) for corpus in ("a", "b")] for row in rows)
+        return [(tokens[row["query"]], in_a, in_b) for row, (in_a, in_b) in zip(rows, relations, strict=True)]
 
 
 def diff(a: Source, b: Source, **options: Any) -> Difference:
@@ -331,7 +323,10 @@ def _match_tokens(a: Automaton, b: Automaton) -> _Match:
     return _Match(tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :])
 
 
-def _describe_relation(relation: str, first: str, second: str, *, wins: int, losses: int) -> str:
+def _describe_relation(row: Mapping[str, Any], corpus: str, tokens: Sequence[str]) -> str:
+    """The relation of token and rival in corpus ``"a"`` or ``"b"``, from a row of :class:`Difference`."""
+    relation, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
+    first, second = (tokens[row[name]] for name in ("token", "rival"))
     if relation == "precedes":
         return f"{first} before {second} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":

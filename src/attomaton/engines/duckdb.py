@@ -115,8 +115,8 @@ class DuckDBEngine:
 
         inside = None
         if components is not None:
-            nodes = components.nodes
-            inside = digest_arrays(*(column(nodes, name) for name in ("query", "token", "component")))
+            columns = (column(components.nodes, name) for name in ("query", "token", "component"))
+            inside = digest_arrays(*columns)
         settings = {**self._settings, "components": inside, "borders": borders.tolist()}
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):

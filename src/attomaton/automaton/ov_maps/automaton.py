@@ -332,11 +332,8 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary and the table in writes.json have different sizes")
         window: Any = record["window"]
-        return WritingAutomaton(
-            reads=open_automaton(run, whole=whole),
-            writing=writing,
-            reach=Reach(**record["reach"]),
-            settling=Settling(**record["settling"]),
-            vocabulary=vocabulary,
-            window=None if window is None else whole_number(window, "window", least=1),
-        )
+        window = None if window is None else whole_number(window, "window", least=1)
+        reach = Reach(**record["reach"])
+        settling = Settling(**record["settling"])
+        reads = open_automaton(run, whole=whole)
+        return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

@@ -87,9 +87,8 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget |
     if len(times) == 1:
         return shares[None].copy()
     solver: Any = solve_ivp
-    ends = times[0], times[-1]
     tolerances = {"rtol": FLOW_RTOL, "atol": FLOW_RTOL}
-    solution = solver(rates_at, ends, np.log(shares), t_eval=times, method="LSODA", **tolerances)
+    solution = solver(rates_at, times[[0, -1]], np.log(shares), t_eval=times, method="LSODA", **tolerances)
     log_shares: Float64 = solution.y.T
     if not solution.success or not np.isfinite(log_shares).all():
         raise UncertifiedSolution(

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.automaton.prediction import HARD_TIE
 from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
@@ -221,29 +220,3 @@ def _solve_absorption(
     if is_lost or not np.isfinite(visits).all():  # absorption takes too long for float64
         return None
     return probabilities, float(visits[is_transient].sum())
-
-
-def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
-    """The cycles by definition: visit all K^T windows, and find the sets that no text leaves."""
-    size = len(odds.tokens)
-    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
-    number_of = {state: index for index, state in enumerate(states)}
-    edges = [(number_of[a], number_of[b]) for a in states for b in next_windows(odds, a, window)]
-    source, target = np.array(edges).T
-    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
-    components = connected_components(graph, directed=True, connection="strong")[1]
-    left = np.unique(components[source[components[source] != components[target]]])
-    closed = np.flatnonzero(~np.isin(components, left))  # windows of components that no text leaves
-    return sorted({_cycle_of(odds, states[index], window) for index in closed})
-
-
-def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
-    """The cycle in which this window of a closed component is, from its lowest token."""
-    walked = [state[-1]]
-    for _ in range(len(odds.tokens) * window):
-        (state,) = next_windows(odds, state, window)
-        if state[-1] == walked[0]:
-            break
-        walked.append(state[-1])
-    lowest = walked.index(min(walked))
-    return (*walked[lowest:], *walked[:lowest])
