@@ -161,13 +161,13 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
 
 
 def _load_run(source: Source) -> Automaton | None:
-    """The automaton of a run folder; None for any other source."""
+    # The automaton of a run folder; None for any other source
     folder = path_of(source) if isinstance(source, str | PathLike) else None
     return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
 
 def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:
-    """Learn a source, by default with the window and the tokenizer of the reference."""
+    # Learn a source, by default with the window and the tokenizer of the reference
     options = {name: value for name, value in options.items() if value is not None}
     if reference is None:
         return learn(source, **options)
@@ -184,7 +184,7 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
 
 
 def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Ranges first, stop of shared query ids whose edges fit into memory; one if all edges are in memory."""
+    # Ranges first, stop of shared query ids whose edges fit into memory; one if all edges are in memory
     if not any(isinstance(automaton, StoredAutomaton) for automaton, _ in corpora):
         return iter([(0, n_tokens)])
     n_edges = np.zeros(n_tokens, np.int64)
@@ -194,7 +194,7 @@ def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tu
 
 
 def _compare_ranges(a: "_QueryRange", b: "_QueryRange", n_tokens: int) -> tuple[pa.Table, int]:
-    """The rows of :class:`Difference` in a range of queries, and the number of pairs compared there."""
+    # The rows of :class:`Difference` in a range of queries, and the number of pairs compared there
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
     in_a, in_b = (side.relate(*unpack_edges(pairs), n_tokens) for side in (a, b))
     differ = in_a != in_b
@@ -268,7 +268,7 @@ class _QueryRange:
 
 
 def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
-    """The relation of each first component to the second one, shape (n_pairs,)."""
+    # The relation of each first component to the second one, shape (n_pairs,)
     # A path leads from a higher component to a lower one, so components of equal height have none.
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
@@ -284,7 +284,7 @@ def _relate_components(components: Components, first: Int64, second: Int64) -> I
 
 
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
-    """The name of each :class:`Change`, from different relations in the two corpora."""
+    # The name of each :class:`Change`, from different relations in the two corpora
     conditions = {  # the first that is true applies
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,
@@ -304,7 +304,7 @@ class _Match(NamedTuple):
 
 
 def _match_tokens(a: Automaton, b: Automaton) -> _Match:
-    """Number the tokens of both vocabularies together; without vocabularies, ids stay as they are."""
+    # Number the tokens of both vocabularies together; without vocabularies, ids stay as they are
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
             "only one of the two automata has a vocabulary, so tokens cannot be matched; learn both from "
@@ -324,7 +324,7 @@ def _match_tokens(a: Automaton, b: Automaton) -> _Match:
 
 
 def _describe_relation(row: Mapping[str, Any], corpus: str, tokens: Sequence[str]) -> str:
-    """The relation of token and rival in corpus ``"a"`` or ``"b"``, from a row of :class:`Difference`."""
+    # The relation of token and rival in corpus `"a"` or `"b"`, from a row of :class:`Difference`
     relation, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
     first, second = (tokens[row[name]] for name in ("token", "rival"))
     if relation == "precedes":

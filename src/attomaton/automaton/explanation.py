@@ -291,7 +291,7 @@ def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...
 
 
 def _find_rule(prediction: BatchPrediction, n_retrieved: int, has_incomparable: bool) -> Rule:
-    """The rule that decided, from the number of retrieved components."""
+    # The rule that decided, from the number of retrieved components
     if not n_retrieved:
         return Rule.NO_EVIDENCE
     if has_incomparable or n_retrieved > 1:

@@ -393,7 +393,7 @@ def name_attempt(kind: str, number: int) -> str:
 
 
 def _spark_partition() -> int:
-    """The number of the Spark partition on which this code runs: in a pass, the number of the slot."""
+    # The number of the Spark partition on which this code runs: in a pass, the number of the slot
     from pyspark import TaskContext  # an optional dependency
 
     context: Any = TaskContext.get()
@@ -401,7 +401,7 @@ def _spark_partition() -> int:
 
 
 def _report_entry(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    """Write the manifest entry of a file beside the file; report the name under which the entry is."""
+    # Write the manifest entry of a file beside the file; report the name under which the entry is
     # Spark drops the reports of failed attempts, so their entries are never read.
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)

@@ -209,7 +209,7 @@ class Merger:
         return [record["entry"] for record in records]
 
     def _create_view(self, paths: Sequence[Path]) -> None:
-        """Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns."""
+        # Create the view `unmerged` of exactly these files: names are never interpreted as patterns
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
         rows = f"read_parquet([{listed}], hive_partitioning = false)"
         self._connection.execute(f"CREATE OR REPLACE VIEW unmerged AS SELECT * FROM {rows}")  # noqa: S608
@@ -265,7 +265,7 @@ def sum_samples(paths: Sequence[Path]) -> pa.Table:
 
 
 def _estimate_rows(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
-    """The approximate number of the ``n_rows`` rows in each partition, in proportion to its samples."""
+    # The approximate number of the `n_rows` rows in each partition, in proportion to its samples
     realisable = column(queries, "realisable")
     partition_of = np.searchsorted(borders, column(queries, "query"), side="right") - 1
     shares = np.bincount(partition_of, realisable, len(borders) - 1) / max(1, int(realisable.sum()))

@@ -112,7 +112,7 @@ class _Source:
         self._set_rows(empty_table(CHOICE_SCHEMA))
 
     def _set_rows(self, rows: pa.Table) -> None:
-        """Keep the rows with the arrays that keys need: packed (query, winner), tokens and counts."""
+        # Keep the rows with the arrays that keys need: packed (query, winner), tokens and counts
         self._rows = rows
         self._pairs = pack_pairs(column(rows, "query"), column(rows, "winner"))
         self._offsets, self._tokens = ragged_column(rows, "tokens")
@@ -138,7 +138,7 @@ class _Source:
         return taken
 
     def _count_until(self, key: tuple[int, ...]) -> int:
-        """The number of rows up to a key, by bisection: first of the packed pairs, then of whole keys."""
+        # The number of rows up to a key, by bisection: first of the packed pairs, then of whole keys
         low, high = self._pairs.searchsorted([key[0], key[0] + 1])
         return bisect_right(range(len(self._pairs)), key, int(low), int(high), key=self._key)
 

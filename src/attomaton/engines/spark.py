@@ -251,7 +251,7 @@ class SparkEngine:
         return cut_partitions(self._samples, self.shards.n_tokens)
 
     def _make_pass(self, kernel: Callable[..., AnyPass], borders: Int64, **options: Any) -> AnyPass:
-        """A pass over the documents that sends rows to the slots of the partitions with these borders."""
+        # A pass over the documents that sends rows to the slots of the partitions with these borders
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
         return kernel(self._cuts, self.selection, self.selected, SPARK_CHUNK_TOKENS, slots, **options)
 
@@ -289,7 +289,7 @@ class SparkEngine:
         return self.shards.cut(min(max(tokens_per_task, LEAST_TASK_TOKENS), MOST_TASK_TOKENS))
 
     def _map_documents(self, function: _BatchFunction, schema: str) -> Any:
-        """A frame of the rows that a function of task numbers yields; the tasks are those of ``_cuts``."""
+        # A frame of the rows that a function of task numbers yields; the tasks are those of `_cuts`
         return map_batches(self._number_tasks(len(self._cuts)), function, schema)
 
     def _number_tasks(self, n_tasks: int) -> Any:
@@ -316,7 +316,7 @@ class SparkEngine:
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
-        """Whether the executors find these files with the digests in the manifest entries ``files``."""
+        # Whether the executors find these files with the digests in the manifest entries `files`
         listed = list_digests(folder, files)
         digests = self._digest_files("checking files", [folder / name for name in listed])
         return digests == list(listed.values())

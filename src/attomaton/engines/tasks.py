@@ -107,7 +107,7 @@ class Workshop:
         return {"files": {entry["name"]: entry for entry in entries}}
 
     def _process(self, task: Task, chunk: Chunk, stem: str) -> list[dict[str, Any]]:
-        """Write the tables of one chunk to files named ``stem-number``; return the entries of the files."""
+        # Write the tables of one chunk to files named `stem-number`; return the entries of the files
         return [
             {**write_unmerged(self.folder / f"{stem}-{number}.{task.suffix}", table), "kind": kind}
             for number, (kind, table) in enumerate(task.process(chunk))

@@ -88,7 +88,7 @@ class WritingExplanation(Explanation):
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     def _written_rows(self) -> list[tuple[str, float, str]]:
-        """The text, the probability and the keys of each written token, most probable first."""
+        # The text, the probability and the keys of each written token, most probable first
         writers: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             writers.setdefault(token, []).append(self.name(key))
@@ -224,7 +224,7 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _reachable(self, samples: Samples) -> Bags:
-        """The token counts of the samples that are scored: those whose label some key writes."""
+        # The token counts of the samples that are scored: those whose label some key writes
         n_writers = count_writers(self.writing.read(samples), self.writing)
         reached = samples.take(n_writers > 0)
         if not len(reached):
@@ -236,7 +236,7 @@ class WritingAutomaton(Tabular, Attention):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The ``n`` tokens after the prompt, and how many of them were drawn without evidence."""
+        # The `n` tokens after the prompt, and how many of them were drawn without evidence
         context = list(prompt)
         n_without_evidence = 0
         for _ in range(n):
@@ -269,13 +269,13 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _predict_keys(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
-        """The token ids of a context, the prediction of the keys that are read, and the names of tokens."""
+        # The token ids of a context, the prediction of the keys that are read, and the names of tokens
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
 def _fields_of(base: Any, result: Any) -> dict[str, Any]:
-    """The values of a result in the fields of its base class."""
+    # The values of a result in the fields of its base class
     return {field.name: getattr(result, field.name) for field in fields(base)}
 
 

@@ -113,7 +113,7 @@ def count_prompt(indices: Int64, n_tokens: int) -> Float64:
 
 
 def _count_text(odds: Odds, prompt: Int64, lengths: Int64, rng: np.random.Generator) -> Float64:
-    """The counts of the tokens in one text at these lengths, shape (n_lengths, K)."""
+    # The counts of the tokens in one text at these lengths, shape (n_lengths, K)
     table = np.ascontiguousarray(odds.among())
     counts = count_prompt(prompt, len(odds.tokens))  # `append_tokens` adds to it
     last = int(prompt[-1])

@@ -110,7 +110,7 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    """Paths that start at their lowest token, each with whether it closes to a cycle without any choice."""
+    # Paths that start at their lowest token, each with whether it closes to a cycle without any choice
     # `levels[i, j]` is the level of j under i. In a cycle, each token ranks the next one above all others.
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
@@ -129,7 +129,7 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
 
 
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
-    """Whether a level is finite and above others by more than a tie."""
+    # Whether a level is finite and above others by more than a tie
     with np.errstate(invalid="ignore"):
         return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 
@@ -171,7 +171,7 @@ def _absorb(
 def _is_caught(
     odds: Odds, state: WindowTokens, window: int, cycle_of_tokens: dict[frozenset[int], int]
 ) -> bool:
-    """Whether a text with this window stays in one cycle: for a whole window each token has one successor."""
+    # Whether a text with this window stays in one cycle: for a whole window each token has one successor
     tokens = frozenset(state)
     if tokens not in cycle_of_tokens:
         return False
@@ -188,7 +188,7 @@ def _solve_absorption(
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    """The result of :func:`_absorb` from windows and steps; None if float64 is not precise enough."""
+    # The result of :func:`_absorb` from windows and steps; None if float64 is not precise enough
     # The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
     # The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
     from scipy.sparse import diags_array, eye_array  # slow to import

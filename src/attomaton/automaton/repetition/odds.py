@@ -74,7 +74,7 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
 
 
 def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
-    """The levels and the scores of :class:`Odds` among these tokens, both of shape (K, K)."""
+    # The levels and the scores of :class:`Odds` among these tokens, both of shape (K, K)
     shape = len(tokens), len(tokens)
     if isinstance(layer, Automaton):
         nodes = layer.look_up(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
@@ -91,7 +91,7 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
 
 
 def _probabilities_once(layer: Attention, tokens: Int32) -> Float64:
-    """The probability of each token under each query in a context that has each token once, shape (K, K)."""
+    # The probability of each token under each query in a context that has each token once, shape (K, K)
     size = len(tokens)
     # context i has token i at the end, as the query
     contexts = np.array([np.append(np.delete(tokens, index), tokens[index]) for index in range(size)])

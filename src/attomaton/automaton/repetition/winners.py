@@ -127,7 +127,7 @@ class Winners(Tabular):
         return blocks
 
     def _name(self, index: int) -> str:
-        """The text of the token with this index in ``odds.tokens``."""
+        # The text of the token with this index in `odds.tokens`
         return self.odds.name(int(self.odds.tokens[index]))
 
     @property
@@ -305,7 +305,7 @@ def winners(
 
 
 def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    """Starting shares of shape (n_tokens,): first one token has 90 %, each in turn; then random shares."""
+    # Starting shares of shape (n_tokens,): first one token has 90 %, each in turn; then random shares
     if n_tokens == 1:  # its share is 1
         return
     for number in range(n_starts if n_tokens > 2 else min(n_starts, 2)):
@@ -326,7 +326,7 @@ def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
 
 
 def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: Budget) -> Limit | None:
-    """The limit from ``shares`` (n_tokens,) of some tokens, judged among all tokens of the table."""
+    # The limit from `shares` (n_tokens,) of some tokens, judged among all tokens of the table
     limit = find_limit(table[np.ix_(tokens, tokens)], shares, budget)
     if limit is None:
         return None
@@ -336,20 +336,20 @@ def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: B
 
 
 def _is_near(first: Limit | None, second: Limit | None) -> bool:
-    """Whether two limits were found and are close to each other."""
+    # Whether two limits were found and are close to each other
     if first is None or second is None:
         return False
     return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)
 
 
 def _add_limit(limits: list[Limit], new: Limit | None) -> None:
-    """Append a limit, unless none was found or an equal one is in the list."""
+    # Append a limit, unless none was found or an equal one is in the list
     if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME_LIMIT for limit in limits):
         limits.append(new)
 
 
 def _describe_growth(limit: Limit, token: int) -> str:
-    """How the count of a token grows with the length t of the text, as text."""
+    # How the count of a token grows with the length t of the text, as text
     exponent = limit.decided[token]
     if np.isnan(exponent):
         return "not determined"

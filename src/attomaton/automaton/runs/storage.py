@@ -1,4 +1,7 @@
-"""Write an automaton to a run folder, and read it back."""
+"""Write an automaton to a run folder, and read it back.
+
+:func:`write_tables` and then :func:`finish_run` write; :func:`assemble` makes solutions of tables read back.
+"""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -58,7 +61,8 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -
 
     def write(file: tuple[str, int]) -> dict[str, Any]:
         name, number = file
-        rows, layout = slice_queries(tables[name], *ranges[number]), RUN_TABLES[name]
+        layout = RUN_TABLES[name]
+        rows = slice_queries(tables[name], *ranges[number])
         return write_partition(folder / partition_name(name, number), [rows], layout.schema, layout.options)
 
     files = [(name, number) for name in tables for number in range(len(ranges))]
@@ -144,6 +148,7 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
+    """The longest context of the samples; None if the manifest has no valid number."""
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
@@ -172,7 +177,7 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
         is_flag = isinstance(value, bool)
         if isinstance(value, int) and not is_flag and not isinstance(value, kind):
             value = float(value)
-        has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
+        has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))  # kind is bool
         if not has_type or not (isinstance(value, str | None) or isfinite(value)):
             raise ValueError(f"{name} is {str(value)[:40]} in manifest.json")
     return dict(record)

@@ -56,10 +56,12 @@ class StoredRun:
 
     @property
     def n_tokens(self) -> int:
+        """The size of the vocabulary."""
         return int(self.run.manifest["n_tokens"])
 
     @property
     def window(self) -> int | None:
+        """The longest context of the samples, if the run says it."""
         return storage.read_window(self.run.manifest)
 
     @property
@@ -88,11 +90,12 @@ class StoredRun:
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
         """The scores of pairs (query, token), in the order of the pairs, which may be any."""
-        n = len(queries)
-        scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
+        n_pairs = len(queries)
+        component = np.zeros(n_pairs, np.int64)
+        scores = NodeScores(np.zeros(n_pairs, bool), component, np.zeros(n_pairs), np.zeros(n_pairs))
         for block, pairs in self._blocks_of_pairs(queries):
-            found = self._nodes_of(block).find(queries[pairs], tokens[pairs])
-            for values, block_values in zip(scores, found, strict=True):
+            scores_of_block = self._nodes_of(block).find(queries[pairs], tokens[pairs])
+            for values, block_values in zip(scores, scores_of_block, strict=True):
                 values[pairs] = block_values
         return scores
 
@@ -125,7 +128,7 @@ class StoredRun:
             above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
             for numbers in (above, below):
                 check_ids(numbers, n_components, "a component of the order")
-            pair = above * max(n_components, 1) + below  # rises as (above, below) does
+            pair = above * max(n_components, 1) + below  # one number, which rises as (above, below) does
             check_rising(pair, "the order, sorted by above and below,")
             check_acyclic(above, below, n_components)
         edges = partial(self._edges_of, query)
