@@ -222,11 +222,10 @@ def describe_difference(difference: Difference, most: int) -> list[Block]:
 
 
 class _QueryRange:
-    """The queries ``first … stop − 1`` of one corpus, in the token ids that both corpora share.
+    """The queries ``first … stop − 1`` of one corpus, in the token ids that both corpora share."""
 
-    ``shared`` is the shared id of each token of the automaton. ``pairs`` are the pairs of tokens with an
-    edge, each packed with its query into one key.
-    """
+    # `shared` is the shared id of each token of the automaton. `pairs` are the pairs of tokens with an edge,
+    # each packed with its query into one key.
 
     def __init__(self, automaton: Automaton, shared: Int32, first: int, stop: int) -> None:
         queries = np.flatnonzero((shared >= first) & (shared < stop))

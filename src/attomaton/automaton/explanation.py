@@ -1,7 +1,4 @@
-"""Explain why an automaton retrieves certain tokens: the rule, the tokens they beat, and the evidence.
-
-:func:`explain_prediction` turns the prediction for one context into an :class:`Explanation`.
-"""
+"""Explain why an automaton retrieves certain tokens: the rule, the tokens they beat, and the evidence."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -216,10 +213,8 @@ def describe_ties(explanation: Explanation) -> list[str]:
 
 
 def describe_remaining(explanation: Explanation, incomparable: str, unseen: str, unknown: str) -> list[str]:
-    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any.
-
-    The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
-    """
+    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any."""
+    # The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
     sentences: list[str] = []
     if explanation.incomparable:
         sentences.append(
@@ -238,10 +233,8 @@ def explain_prediction(
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """Explain the prediction for one context; ``graph_of`` returns the graph of a query.
-
-    ``name`` returns the text of a token id, and ``unknown`` are the words outside the vocabulary.
-    """
+    """Explain the prediction for one context; ``graph_of`` returns the graph of a query."""
+    # `name` returns the text of a token id, and `unknown` are the words outside the vocabulary.
     tokens = prediction.bags.token
     is_node = prediction.is_node
     component = prediction.component[is_node]

@@ -99,10 +99,8 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Predict one context: a slow reference implementation of :func:`predict_from_scores`, for tests.
-
-    The result maps the tokens with positive probability to it.
-    """
+    """Predict one context: a slow reference implementation of :func:`predict_from_scores`, for tests."""
+    # The result maps the tokens with positive probability to it.
     query = context[-1]
     counts = Counter(context)
     hard, soft = (

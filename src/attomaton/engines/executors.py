@@ -401,7 +401,7 @@ def _spark_partition() -> int:
 
 
 def _report_entry(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    # Write the manifest entry of a file beside the file; report the name under which the entry is
+    """Write the manifest entry of a file beside the file; report the name under which the entry is."""
     # Spark drops the reports of failed attempts, so their entries are never read.
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)

@@ -209,7 +209,7 @@ class Merger:
         return [record["entry"] for record in records]
 
     def _create_view(self, paths: Sequence[Path]) -> None:
-        # Create the view `unmerged` of exactly these files: names are never interpreted as patterns
+        """Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
         rows = f"read_parquet([{listed}], hive_partitioning = false)"
         self._connection.execute(f"CREATE OR REPLACE VIEW unmerged AS SELECT * FROM {rows}")  # noqa: S608

@@ -171,8 +171,7 @@ class SparkEngine:
             stage_records = StageRecords(folder, "all", self._fingerprint(settings))
             record = stage_records.read(0)
             if record is None or not self._are_whole(folder, record["files"]):
-                components = self._share(folder, within)
-                pack = self._make_pass(executors.PackChoices, borders, components=components)
+                pack = self._make_pass(executors.PackChoices, borders, components=self._share(folder, within))
                 write = executors.WriteChoices(folder)
                 counted = self._count("choices", folder, pack, write, write_choices)
                 record = stage_records.write(0, {"files": {entry["name"]: entry for entry in counted}})

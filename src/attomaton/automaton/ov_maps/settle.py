@@ -124,11 +124,9 @@ def choose_first(problem: WritingProblem) -> Int32:
 
 
 def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
-    """The writers with the largest mass in the limit; a choice stays unless another writer has more.
-
-    The writer with the higher hard score has more mass. If hard scores tie, and keys that do not write the
-    label get some probability, the writer with the larger m e^{soft} has more mass.
-    """
+    """The writers with the largest mass in the limit; a choice stays unless another writer has more."""
+    # The writer with the higher hard score has more mass. If hard scores tie, and keys that do not write the
+    # label get some probability, the writer with the larger m e^{soft} has more mass.
     bags = writers.bags
     writes = writers.writes
     # by entry of the bags; −∞ and 0 where there is no evidence

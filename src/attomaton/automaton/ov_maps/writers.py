@@ -116,12 +116,10 @@ def _mark_writers(keys: Samples, writing: Writing) -> Writers:
 
 
 def pull_first(samples: Sequence[Writers]) -> tuple[Int64, Float64]:
-    """The pairs (query, key) that are writers in some sample, and how the first step changes their scores.
-
-    The pairs are packed. At zero scores the negative gradient of the summed loss is Σ m_x [x ∈ A] / m(A) −
-    m_x / T over the samples of a query. A are the keys that write the label, m(A) is their number of
-    positions, and T that of all keys.
-    """
+    """The pairs (query, key) that are writers in some sample, and how the first step changes their scores."""
+    # The pairs are packed. At zero scores the negative gradient of the summed loss is Σ m_x [x ∈ A] / m(A) −
+    # m_x / T over the samples of a query. A are the keys that write the label, m(A) is their number of
+    # positions, and T that of all keys.
     pairs_of = [pack_pairs(group.queries[group.bags.sample], group.bags.token) for group in samples]
     of_writers = [pairs[group.writes] for pairs, group in zip(pairs_of, samples, strict=True)]
     writers = distinct_keys(np.concatenate(of_writers))

@@ -1,8 +1,4 @@
-"""Measure how much of a corpus the theory covers, in a dozen numbers.
-
-Each partition of the queries is tallied separately, and :func:`join_tallies` makes the :class:`Coverage` of
-the corpus. In memory there is one partition: :func:`measure_coverage`.
-"""
+"""Measure how much of a corpus the theory covers, in a dozen numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -150,6 +146,10 @@ class RankedComponent(NamedTuple):
     component: LargeComponent
 
 
+# Each partition of the queries is tallied separately, and `join_tallies` makes the coverage of the corpus. In
+# memory there is one partition (`measure_coverage`).
+
+
 @dataclass(frozen=True)
 class Tally:
     """The contribution of the queries of one partition to :class:`Coverage`; ``n_tied`` counts queries."""
@@ -235,10 +235,8 @@ def _share_of(count: int, total: int) -> float:
 
 
 def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
-    """The largest components of several tokens, largest first; of equal size, those with more evidence.
-
-    ``evidence`` is the total support of the edges of each node; None to count it.
-    """
+    """The largest components of several tokens, largest first; of equal size, those with more evidence."""
+    # `evidence` is the total support of the edges of each node; None to count it.
     if not len(components) or components.sizes.max() < 2:
         return ()
     smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)  # the size of number N_LARGEST

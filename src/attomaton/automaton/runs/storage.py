@@ -1,7 +1,4 @@
-"""Write an automaton to a run folder, and read it back.
-
-:func:`write_tables` and then :func:`finish_run` write; :func:`assemble` makes solutions of tables read back.
-"""
+"""Write an automaton to a run folder (`write_tables`, `finish_run`), and read it back (`assemble`)."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -94,10 +91,8 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The solved queries of some stored rows, all of which are checked.
-
-    ``tables`` are the four tables of a run, or their rows of some queries; ``queries`` counts the samples.
-    """
+    """The solved queries of some stored rows, all of which are checked."""
+    # `tables` are the four tables of a run, or their rows of some queries; `queries` counts the samples.
     proofs = read_proofs(run.manifest)
     with _explained_as("the table edges"):
         edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
@@ -166,10 +161,8 @@ def _explained_as(files: str) -> Generator[None]:
 
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite.
-
-    Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
-    """
+    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite."""
+    # Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
     if record.keys() != kinds.keys():
         raise ValueError(f"a record in manifest.json does not have exactly the fields {', '.join(kinds)}")
     for name, kind in kinds.items():

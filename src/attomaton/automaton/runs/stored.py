@@ -66,10 +66,8 @@ class StoredRun:
 
     @property
     def is_small(self) -> bool:
-        """Whether to load the whole run: it is small, or it was learned with embeddings.
-
-        With embeddings one matrix of weights (in ``arrays``) scores all queries, so none can be read alone.
-        """
+        """Whether to load the whole run: it is small, or it was learned with embeddings."""
+        # With embeddings one matrix of weights (in `arrays`) scores all queries, so none can be read alone.
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
@@ -100,10 +98,8 @@ class StoredRun:
         return scores
 
     def _blocks_of_pairs(self, queries: Integers) -> Iterator[tuple[Int64, Int64]]:
-        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them.
-
-        ``queries`` has the query of each pair; pairs with a query outside the vocabulary are left out.
-        """
+        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them."""
+        # `queries` has the query of each pair; pairs with a query outside the vocabulary are left out.
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         by_query = in_vocabulary[np.argsort(queries[in_vocabulary], kind="stable")]
         distinct, starts = np.unique(queries[by_query], return_index=True)
@@ -154,19 +150,15 @@ class StoredRun:
             yield block, self.outline(block)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        """Consecutive queries, in the given order, whose rows in the tables ``names`` fit into memory.
-
-        Together they have at most ``MOST_BLOCK_ROWS`` rows; a query with more is a block alone.
-        """
+        """Consecutive queries, in the given order, whose rows in the tables ``names`` fit into memory."""
+        # Together they have at most `MOST_BLOCK_ROWS` rows; a query with more is a block alone.
         n_rows = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(n_rows, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """The rows of ascending queries in a stored table, block by block and sorted as in the file.
-
-        Components are numbered over all queries.
-        """
+        """The rows of ascending queries in a stored table, block by block and sorted as in the file."""
+        # Components are numbered over all queries.
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
             # a block is at most MOST_BLOCK_ROWS rows, unless it is one query: that is read piece by piece
