@@ -115,9 +115,8 @@ class Attention(ABC):
                 "only words outside the vocabulary can come next, and these have no id; use generate, which "
                 "returns texts"
             )
-        probabilities = prediction.probabilities[possible]
-        shares = probabilities / probabilities.sum()
-        return int(make_rng(rng).choice(prediction.bags.token[possible], p=shares))
+        weights = prediction.probabilities[possible]
+        return int(make_rng(rng).choice(prediction.bags.token[possible], p=weights / weights.sum()))
 
     def generate(
         self,

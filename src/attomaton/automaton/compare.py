@@ -153,8 +153,8 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     tables: list[pa.Table] = []
     n_pairs = 0
     for first, stop in _cut_shared(*corpora, n_tokens=len(match.tokens)):
-        sides = (_QueryRange(*corpus, first, stop) for corpus in corpora)
-        table, n_compared = _compare_ranges(*sides, len(match.tokens))
+        range_a, range_b = (_QueryRange(*corpus, first, stop) for corpus in corpora)
+        table, n_compared = _compare_ranges(range_a, range_b, len(match.tokens))
         tables.append(table)
         n_pairs += n_compared
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, match.tokens)
@@ -267,7 +267,7 @@ class _QueryRange:
 
 
 def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
-    # The relation of each first component to the second one, shape (n_pairs,)
+    # The relation of each first component to the second one, shape (n_pairs,).
     # A path leads from a higher component to a lower one, so components of equal height have none.
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights

@@ -148,7 +148,7 @@ def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> 
 
 
 def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
-    # The limit with at most these winners, if it is near `shares` and may attract them; otherwise None
+    # The limit with at most these winners, if it is near `shares` and may attract them; otherwise None.
     # Newton's method may shrink a share to almost 0: that token is no winner, and the rest is solved again.
     refined = np.where(winners, shares, 0.0)
     while True:
@@ -163,8 +163,9 @@ def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None
         if solved.min() > FADED_SHARE:
             break
     limit = judge_limit(odds, refined)
-    is_near: bool = np.abs(refined - shares).max() <= NEAR_LIMIT
+    is_near: bool = np.abs(refined - shares).max() <= NEAR_LIMIT  # Newton's method may go anywhere
     repels = limit.bend > BEND_MARGIN and limit.ties.sum() == 1
+    # "not >": the rate is NaN if the winners form sets that do not reach each other
     is_fixed = (
         limit.residual <= EXACT_SHARE and limit.slack >= -TIED_EXPONENT and not limit.rate > EXACT_SHARE
     )
@@ -226,8 +227,8 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    # The largest real part of an eigenvalue of the matrix that the module docstring makes from A
-    # from here on, the indices are those of the winners and of the tied tokens Z
+    # The largest real part of an eigenvalue of the matrix that the module docstring makes from A.
+    # From here on, the indices are those of the winners and of the tied tokens Z.
     involved = (shares > 0) | tied
     odds = odds[np.ix_(involved, involved)]
     shares = shares[involved]

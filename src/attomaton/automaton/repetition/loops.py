@@ -110,7 +110,7 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    # Paths that start at their lowest token, each with whether it closes to a cycle without any choice
+    # Paths that start at their lowest token, each with whether it closes to a cycle without any choice.
     # `levels[i, j]` is the level of j under i. In a cycle, each token ranks the next one above all others.
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
@@ -188,7 +188,7 @@ def _solve_absorption(
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    # The result of :func:`_absorb` from windows and steps; None if float64 is not precise enough
+    # The result of `_absorb` from windows and steps; None if float64 is not precise enough.
     # The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
     # The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
     from scipy.sparse import diags_array, eye_array  # slow to import

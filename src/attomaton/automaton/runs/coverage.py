@@ -163,7 +163,7 @@ class Tally:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
-        """The inverse of ``asdict``, from JSON values."""
+        # the inverse of `asdict`
         largest = tuple(
             RankedComponent(int(evidence), LargeComponent.from_dict(tied))
             for evidence, tied in record["largest"]

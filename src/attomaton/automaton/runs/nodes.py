@@ -55,8 +55,8 @@ class Nodes:
 
     def copied(self) -> "Nodes":
         # the arrays may be views of columns, which would keep whole row groups in memory
-        arrays = (self.query, self.token, self.component, self.hard, self.soft)
-        return Nodes(*(array.copy() for array in arrays), self.n_tokens)
+        ids = self.query.copy(), self.token.copy(), self.component.copy()
+        return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 
     @cached_property
     def keys(self) -> Int64:
