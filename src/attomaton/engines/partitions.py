@@ -54,8 +54,8 @@ class EdgePartitions:
     """Edges on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`EdgeTable`.
 
     ``queries`` is the number of samples read, by query (columns query, realisable, unrealisable), and
-    ``n_tokens`` the size of the vocabulary. Partition i is in ``files[i]``, has ``sizes[i]`` edges, and has
-    the manifest entry ``entries[i]``: the name, the digest and the number of rows of the file.
+    ``n_tokens`` the size of the vocabulary. There is one file for each partition in ``files``. ``sizes`` are
+    their numbers of edges, and ``entries`` their entries in the manifest (name, digest and number of rows).
     """
 
     queries: pa.Table
@@ -204,8 +204,8 @@ def _read_edge_rows(file: Path) -> pa.Table:
 class ChoicePartitions:
     """Choices on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`ChoiceTable`.
 
-    Partition i has the queries ``borders[i] … borders[i + 1] − 1``. It is in ``files[i]``, and has the
-    manifest entry ``entries[i]``.
+    Partition i has the queries from number i to number i + 1 of ``borders``. ``files`` are the files of the
+    partitions, and ``entries`` their entries in a manifest.
     """
 
     borders: Int64

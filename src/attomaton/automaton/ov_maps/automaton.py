@@ -50,8 +50,12 @@ READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
 class WritingCoverage(Coverage):
     """How much of a corpus a head can write if it writes other tokens than it reads.
 
-    ``reach`` has the share of labels that are in their context, and of labels that a context token writes.
-    ``settling`` describes the choice of the key where several keys write a label.
+    Attributes
+    ----------
+    reach : Reach
+        The share of labels that are in their context, and of labels that a context token writes.
+    settling : Settling
+        The choice of the key where several keys write a label.
     """
 
     reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
@@ -79,8 +83,14 @@ class WritingCoverage(Coverage):
 class WritingExplanation(Explanation):
     """The tokens read in one context, the reasons, and the tokens written; inherited fields describe keys.
 
-    ``written`` maps each written token to the probability that it comes next. ``writes`` maps each key that
-    is read to the token that it writes. ``token_name`` returns the text of a token id.
+    Attributes
+    ----------
+    written : mapping of int to float
+        The probability of each written token to come next.
+    writes : mapping of int to int
+        The token that each key writes, for the keys that are read.
+    token_name : callable
+        Returns the text of a token id.
     """
 
     written: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -308,7 +318,7 @@ def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchP
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    """Write the run of ``reads``, with the record ``writes.json`` that :func:`open_writing` reads."""
+    # Write the run of `reads`, with the record `writes.json` that :func:`open_writing` reads
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,
@@ -323,7 +333,7 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
-    """The automaton of a head that writes, from an open run; errors in ``writes.json`` name the folder."""
+    # The automaton of a head that writes, from an open run; errors in `writes.json` name the folder
     record: Any = run.run.records[WRITES]
     with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))

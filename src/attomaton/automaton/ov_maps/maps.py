@@ -163,7 +163,7 @@ class KeyNames:
 
 
 def check_named(writes: Any) -> Writes:
-    """The argument ``writes`` itself; a text must be the name of a map."""
+    # The argument `writes` itself; a text must be the name of a map
     if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
@@ -173,7 +173,7 @@ def check_named(writes: Any) -> Writes:
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    """A map of tokens to tokens from a JSON file."""
+    # A map of tokens to tokens from a JSON file
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
@@ -191,7 +191,7 @@ def read_map(path: str) -> dict[str, str | int]:
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    """The map that a user names or gives; samples and vocabulary are those of the corpus."""
+    # The map that a user names or gives; samples and vocabulary are those of the corpus
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)

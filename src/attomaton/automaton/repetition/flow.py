@@ -103,7 +103,7 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget |
 def find_classes(odds: Float64, start: int | None = None) -> list[Int64]:
     """The sets of tokens that a text never leaves, sorted; with a token ``start``, those reached from it."""
     # leads_to[i, j]: a text with the query i can come to the query j, at first in one step. Each product with
-    # itself doubles the number of steps.
+    # itself allows twice as many steps.
     leads_to = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
     while True:
         further = (leads_to.astype(np.float32) @ leads_to.astype(np.float32)) > 0
