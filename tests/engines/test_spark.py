@@ -113,7 +113,7 @@ def test_a_worker_killed_in_mid_job(tmp_path, monkeypatch):
     monkeypatch.setattr(spark, "SPARK_CHUNK_TOKENS", 1 << 14)
     shards = write_shards(tmp_path / "shards", draw_text(60, 10_000, 2_000), 2_000, 12)
     expected = digest(MemoryEngine(shards, Selection(32)).edges())
-    monkeypatch.setattr(spark, "LARGE_TASK", 1 << 15)
+    monkeypatch.setattr(spark, "MOST_TASK_TOKENS", 1 << 15)
     with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master) as session:
         for number, (stage, n_tasks) in enumerate([(1, 3), (2, 2), (2, 7), (3, 1), (3, 5)]):
             engine = SparkEngine(shards, tmp_path / f"work{number}", Selection(32), cluster.master)

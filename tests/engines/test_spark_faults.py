@@ -32,8 +32,8 @@ def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
     monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 700)
     monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
-    monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
-    monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
+    monkeypatch.setattr(spark, "MOST_TASK_TOKENS", 1 << 12)
+    monkeypatch.setattr(spark, "LEAST_TASK_TOKENS", 1 << 12)
     monkeypatch.setattr(spark, "SPARK_CHUNK_TOKENS", 1 << 11)
     rng = np.random.default_rng(12)
     documents = [(N_TOKENS * rng.random(1000) ** 3).astype(int).tolist() for _ in range(30)]

@@ -79,7 +79,8 @@ class Attention(ABC):
         borders = group_borders(prediction.bags.sample, len(read))
         answers: list[dict[Any, float]] = []
         for (_, names), first, stop in zip(read, borders[:-1], borders[1:], strict=True):
-            tokens, probabilities = prediction.bags.token[first:stop], prediction.probabilities[first:stop]
+            tokens = prediction.bags.token[first:stop]
+            probabilities = prediction.probabilities[first:stop]
             ranked = np.argsort(-probabilities, kind="stable")
             positive = ranked[probabilities[ranked] > 0].tolist()
             answers.append({names.key(int(tokens[row])): float(probabilities[row]) for row in positive})
@@ -96,7 +97,7 @@ class Attention(ABC):
     def attention(self, context: Context) -> Float64:
         """The attention weight of each position of the context, shape (len(context),)."""
         prediction = self._predict_one(context)[0]
-        by_token = prediction.probabilities / prediction.bags.multiplicity
+        by_token = prediction.probabilities / prediction.bags.multiplicity  # each position of a token
         return by_token[np.searchsorted(prediction.bags.token, prediction.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
@@ -114,8 +115,8 @@ class Attention(ABC):
                 "only words outside the vocabulary can come next, and these have no id; use generate, which "
                 "returns texts"
             )
-        tokens, probabilities = prediction.bags.token[possible], prediction.probabilities[possible]
-        return int(make_rng(rng).choice(tokens, p=probabilities / probabilities.sum()))
+        weights = prediction.probabilities[possible]
+        return int(make_rng(rng).choice(prediction.bags.token[possible], p=weights / weights.sum()))
 
     def generate(
         self,

@@ -48,7 +48,7 @@ from attomaton.solvers.solved import Solved
 # Accuracy of a step in ln t: far finer than held-out text can distinguish.
 STEP_RTOL = 1e-4
 
-# The record of a run with a map of written tokens, which `ov_maps` opens.
+# The name of the record that only the run of a head that writes other tokens has (`ov_maps` opens it).
 WRITES = "writes"
 
 
@@ -129,7 +129,8 @@ class Automaton(Tabular, Solved, Attention):
         realisable samples. The first call computes the trajectory (:func:`~attomaton.fast_forward`), and
         later calls use it.
         """
-        step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
+        step = real_number(step, "step", least=0)
+        step_size = real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
         if corpus is None:
             raise MismatchedParts(
@@ -149,9 +150,11 @@ class Automaton(Tabular, Solved, Attention):
                 corpus, components=self.components, step_size=step_size, to=1.0, rtol=STEP_RTOL
             )
             cache.clear()
+            # the samples are kept alive, so that no other samples get their id
             cache.update(training=(id(corpus), step_size), samples=corpus, path=path)
         if cache.get("step") != step:
-            scores, background = cache["path"].scores_at(step), np.zeros(self.n_tokens)
+            scores = cache["path"].scores_at(step)
+            background = np.zeros(self.n_tokens)  # gradient descent starts from zero
             attention = FiniteAttention(scores, background, self.vocabulary, self.window)
             cache.update(step=step, attention=attention)
         return cache["attention"]
@@ -228,15 +231,18 @@ class Automaton(Tabular, Solved, Attention):
         return open_automaton(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
-        first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
-        check_ranked(self.name(query), last - first)
-        hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
-        tokens = self.components.token_of_node[first:last]
-        component = self.components.component_of_node[first:last]
-        group = np.unique(component, return_inverse=True)[1]
+        # the nodes of this query are consecutive rows
+        first, stop = np.searchsorted(self.components.query_of_node, [query, query + 1])
+        check_ranked(self.name(query), stop - first)
+        hard = self._nodes.hard[first:stop]
+        soft = self._nodes.soft[first:stop]
+        tokens = self.components.token_of_node[first:stop]
+        component = self.components.component_of_node[first:stop]
+        group = np.unique(component, return_inverse=True)[1]  # components numbered from 0
         n_groups = int(group.max()) + 1
         shares = shares_of(group, odds_of(group, soft, n_groups), n_groups)
-        evidence = count_evidence(self.components, np.array([query]))[first:last]
+        evidence = count_evidence(self.components, np.array([query]))[first:stop]
+        # by hard score, then soft score, evidence and id; rounded, so that ties up to rounding are ties
         best = np.lexsort((tokens, -evidence, -soft.round(9), -hard.round(9)))[:MOST_RANKED]
         is_tied = np.bincount(group)[group[best]] > 1
         return Ranking(
@@ -244,7 +250,7 @@ class Automaton(Tabular, Solved, Attention):
             names=[self.name(int(token)) for token in tokens[best]],
             scores=hard[best].tolist(),
             notes=[f"{share:.0%}" if tied else "" for share, tied in zip(shares[best], is_tied, strict=True)],
-            total=int(last - first),
+            total=int(stop - first),
             axis="hard score" + " (percent: the odds inside a tie)" * bool(is_tied.any()),
         )
 
@@ -263,12 +269,14 @@ def write_automaton(
     about: Mapping[str, Any],
     records: Mapping[str, Any] | None = None,
 ) -> None:
-    components, hard, soft = automaton.components, automaton.hard, automaton.soft
+    """Write the run of an automaton in memory; ``about`` opens the manifest, ``records`` are JSON files."""
+    hard = automaton.hard
+    soft = automaton.soft
+    components = automaton.components
     edges = components.edges
-    scores = column(hard.scores, "score"), column(soft.scores, "score")
     tables = {
         "edges": edges.rows,
-        "nodes": nodes_to_store(components, *scores),
+        "nodes": nodes_to_store(components, column(hard.scores, "score"), column(soft.scores, "score")),
         "order": order_to_store(components, column(hard.multipliers, "multiplier")),
         "choices": soft.choices.rows,
     }
@@ -300,6 +308,7 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
         return map(self.in_memory, self.read_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:
+        """An automaton of solved queries of this run, without their samples, which a run does not store."""
         return trusted(
             Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, **vars(solved)
         )
@@ -309,5 +318,6 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False) -> Automaton:
+    # The automaton of an open run: in memory if the run is small or `whole` is true, else on demand
     stored = trusted(StoredAutomaton, **vars(run))
     return stored.in_memory(stored.solved) if whole or run.is_small else stored

@@ -32,12 +32,15 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
         check_upload(url, overwrite=overwrite)
         return
     path = given_path(out, "out")
-    target, corpus = resolve_target(path), path_of(source)
+    target = resolve_target(path)
+    corpus = path_of(source)
     if isinstance(corpus, Path):
         corpus = Path(os.path.realpath(corpus))
         if target in corpus.parents or (target == corpus and target.is_dir()):
             raise UnwritablePlace(f"{out} contains the corpus ({source}); give another folder for the run")
     check_replaceable(target, RUN, overwrite=overwrite)
+    # A run is built beside its folder and renamed; if the parent is not writable, inside an existing folder.
+    # A temporary file shows that this works.
     parent = next(folder for folder in target.parents if folder.exists())
     in_parent = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
     with explained(target), TemporaryFile(prefix=".attomaton-", dir=parent if in_parent else target):
@@ -46,6 +49,7 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
+    # A partial folder to write the run into, put in place at the end; `resumable` keeps it on failure
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)
@@ -62,6 +66,7 @@ def describe_run(
     threads: int | None = None,
     **more: str,
 ) -> dict[str, Any]:
+    # The first entries of a run's manifest: the corpus, the settings and the origin of the samples
     digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
     settings = {"documents": reading.documents, **more, "embeddings": digest}
     optional = {name: getattr(reading, name) for name in ("column", "format")}

@@ -2,15 +2,15 @@
 
 Two tokens are related in one of five ways. One precedes the other, or follows it, by a path in one direction
 only. They tie: they are in one component. They are unordered: no path leads between them. Or one of them is
-unseen: it is not a node. All pairs with an edge in either corpus are compared.
+unseen: it is not a node. :func:`diff` compares all pairs with an edge in either corpus.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,9 @@ DIFFERENCE_SCHEMA = pa.schema(
 
 MOST_EDGES = 1 << 22  # edges in memory at a time, of a run that is read on demand
 EXAMPLES_SHOWN = 3  # rows printed of each change
-RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
+# The relation of a token to its rival, as a number and as text.
 UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIED_RELATION = range(5)
+RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
 
 
 class Change(Enum):
@@ -115,14 +116,10 @@ class Difference(Tabular):
 
     def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
         """The strongest rows of one change as text: the query, and the relation in each corpus."""
-
-        def relation(row: dict[str, Any], corpus: str) -> str:
-            token, rival = (self.tokens[int(row[name])] for name in ("token", "rival"))
-            in_corpus, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
-            return _describe_relation(in_corpus, token, rival, wins, losses)
-
+        tokens = self.tokens
         rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
-        return [(self.tokens[int(row["query"])], relation(row, "a"), relation(row, "b")) for row in rows]
+        relations = ([_describe_relation(row, corpus, tokens) for corpus in ("a", "b")] for row in rows)
+        return [(tokens[row["query"]], in_a, in_b) for row, (in_a, in_b) in zip(rows, relations, strict=True)]
 
 
 def diff(a: Source, b: Source, **options: Any) -> Difference:
@@ -148,26 +145,29 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
         raise UnsupportedOption(
             "diff compares the tokens that heads read; for an automaton of learn_writing, pass its .reads"
         )
-    run_a, run_b = (source if isinstance(source, Automaton) else _load_run(source) for source in (a, b))
-    in_a = _learn_like(run_b, a, options) if run_a is None else run_a
-    in_b = _learn_like(run_a, b, options) if run_b is None else run_b
-    tokens, shared_a, shared_b = _match_tokens(in_a, in_b)
+    loaded_a, loaded_b = (source if isinstance(source, Automaton) else _load_run(source) for source in (a, b))
+    automaton_a = _learn_like(loaded_b, a, options) if loaded_a is None else loaded_a
+    automaton_b = _learn_like(loaded_a, b, options) if loaded_b is None else loaded_b
+    match = _match_tokens(automaton_a, automaton_b)
+    corpora = (automaton_a, match.shared_a), (automaton_b, match.shared_b)
     tables: list[pa.Table] = []
     n_pairs = 0
-    for first, stop in _cut_shared((in_a, shared_a), (in_b, shared_b), n_tokens=len(tokens)):
-        sides = _Side(in_a, shared_a, first, stop), _Side(in_b, shared_b, first, stop)
-        table, n_compared = _compare_sides(*sides, len(tokens))
+    for first, stop in _cut_shared(*corpora, n_tokens=len(match.tokens)):
+        range_a, range_b = (_QueryRange(*corpus, first, stop) for corpus in corpora)
+        table, n_compared = _compare_ranges(range_a, range_b, len(match.tokens))
         tables.append(table)
         n_pairs += n_compared
-    return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, tokens)
+    return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, match.tokens)
 
 
 def _load_run(source: Source) -> Automaton | None:
+    # The automaton of a run folder; None for any other source
     folder = path_of(source) if isinstance(source, str | PathLike) else None
     return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
 
 def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:
+    # Learn a source, by default with the window and the tokenizer of the reference
     options = {name: value for name, value in options.items() if value is not None}
     if reference is None:
         return learn(source, **options)
@@ -184,6 +184,7 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
 
 
 def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
+    # Ranges first, stop of shared query ids whose edges fit into memory; one if all edges are in memory
     if not any(isinstance(automaton, StoredAutomaton) for automaton, _ in corpora):
         return iter([(0, n_tokens)])
     n_edges = np.zeros(n_tokens, np.int64)
@@ -192,16 +193,15 @@ def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tu
     return pairwise(cut_queries(n_edges, MOST_EDGES).tolist())
 
 
-def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
+def _compare_ranges(a: "_QueryRange", b: "_QueryRange", n_tokens: int) -> tuple[pa.Table, int]:
+    # The rows of :class:`Difference` in a range of queries, and the number of pairs compared there
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
-    query, token, rival = unpack_edges(pairs)
-    in_a, in_b = (side.relate(query, token, rival, n_tokens) for side in (a, b))
+    in_a, in_b = (side.relate(*unpack_edges(pairs), n_tokens) for side in (a, b))
     differ = in_a != in_b
-    query, token, rival = query[differ], token[differ], rival[differ]
-    in_a, in_b = in_a[differ], in_b[differ]
+    query, token, rival = unpack_edges(pairs[differ])
     columns: dict[str, Any] = {"query": query, "token": token, "rival": rival}
-    columns["change"] = _name_changes(in_a, in_b)
-    for name, side, relation in (("a", a, in_a), ("b", b, in_b)):
+    columns["change"] = _name_changes(in_a[differ], in_b[differ])
+    for name, side, relation in (("a", a, in_a[differ]), ("b", b, in_b[differ])):
         columns[f"in_{name}"] = RELATIONS[relation]
         columns[f"wins_{name}"] = side.support(query, token, rival)
         columns[f"losses_{name}"] = side.support(query, rival, token)
@@ -221,27 +221,29 @@ def describe_difference(difference: Difference, most: int) -> list[Block]:
     return blocks
 
 
-class _Side:
-    """The queries ``first … stop − 1`` of one corpus, in the token ids that both corpora share.
+class _QueryRange:
+    """The queries ``first … stop − 1`` of one corpus, in the token ids that both corpora share."""
 
-    ``shared`` is the shared id of each token of the automaton. ``pairs`` are the pairs of tokens with an
-    edge, each packed with its query into one key.
-    """
+    # `shared` is the shared id of each token of the automaton. `pairs` are the pairs of tokens with an edge,
+    # each packed with its query into one key.
 
     def __init__(self, automaton: Automaton, shared: Int32, first: int, stop: int) -> None:
         queries = np.flatnonzero((shared >= first) & (shared < stop))
-        self._components, self._shared = automaton.of_queries(queries).components, shared
+        self._components = automaton.of_queries(queries).components  # in the ids of the automaton
+        self._shared = shared
         edges = self._components.edges
         shared_query = shared[edges["query"]]
         in_range = (shared_query >= first) & (shared_query < stop)
-        rows = slice(None) if in_range.all() else in_range
+        rows = slice(None) if in_range.all() else in_range  # a slice copies nothing
         query, winner, loser = (shared[edges[name][rows]] for name in ("query", "winner", "loser"))
         self.pairs = pack_edges(query, np.minimum(winner, loser), np.maximum(winner, loser))
         keys = pack_edges(query, winner, loser)
         order = np.argsort(keys)
-        self._keys, self._support = keys[order], edges["support"][rows][order]
+        self._keys = keys[order]
+        self._support = edges["support"][rows][order]
 
     def support(self, query: Int32, winner: Int32, loser: Int32) -> Int64:
+        """The support of each edge winner → loser, 0 if there is no such edge; all of shape (n_pairs,)."""
         if not len(self._keys):
             return np.zeros(len(query), np.int64)
         keys = pack_edges(query, winner, loser)
@@ -249,26 +251,31 @@ class _Side:
         return np.where(self._keys[row] == keys, self._support[row], 0)
 
     def relate(self, query: Int32, first: Int32, second: Int32, n_shared: int) -> Int64:
-        ids = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
+        """The relation of each first token to the second one, shape (n_pairs,)."""
+        # from shared ids to the ids of the automaton; n_tokens is beyond its vocabulary, so it is no node
+        ids = np.full(n_shared, self._components.edges.n_tokens)
         ids[self._shared] = np.arange(len(self._shared))
         first_row, is_first = self._components.rows(ids[query], ids[first])
         second_row, is_second = self._components.rows(ids[query], ids[second])
-        relation = np.full(len(query), UNSEEN)  # of ``first`` to ``second``
+        relation = np.full(len(query), UNSEEN)
         both = np.flatnonzero(is_first & is_second)
         component = self._components.component_of_node
-        ends = component[first_row[both]], component[second_row[both]]
-        relation[both] = _relate_components(self._components, *ends)
+        relation[both] = _relate_components(
+            self._components, component[first_row[both]], component[second_row[both]]
+        )
         return relation
 
 
 def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
+    # The relation of each first component to the second one, shape (n_pairs,).
+    # A path leads from a higher component to a lower one, so components of equal height have none.
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
     apart = np.flatnonzero(heights[first] != heights[second])
     first_higher = heights[first[apart]] > heights[second[apart]]
     top = np.where(first_higher, first[apart], second[apart])
     bottom = np.where(first_higher, second[apart], first[apart])
-    by_top = np.argsort(top, kind="stable")
+    by_top = np.argsort(top, kind="stable")  # `find_paths` searches once from each top
     has_path = find_paths(*components.below, heights, top[by_top], bottom[by_top])
     direction = np.where(first_higher, PRECEDES, FOLLOWS)[by_top]
     relation[apart[by_top[has_path]]] = direction[has_path]
@@ -276,6 +283,7 @@ def _relate_components(components: Components, first: Int64, second: Int64) -> I
 
 
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
+    # The name of each :class:`Change`, from different relations in the two corpora
     conditions = {  # the first that is true applies
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,
@@ -286,7 +294,16 @@ def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
     return np.select(list(conditions.values()), names[:-1], names[-1])
 
 
-def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, Int32]:
+class _Match(NamedTuple):
+    """The tokens of two corpora by shared id, as text, and the shared id of each token of each corpus."""
+
+    tokens: tuple[str, ...]
+    shared_a: Int32
+    shared_b: Int32
+
+
+def _match_tokens(a: Automaton, b: Automaton) -> _Match:
+    # Number the tokens of both vocabularies together; without vocabularies, ids stay as they are
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
             "only one of the two automata has a vocabulary, so tokens cannot be matched; learn both from "
@@ -295,17 +312,20 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, I
     if a.vocabulary is None or b.vocabulary is None:
         size = max(a.n_tokens, b.n_tokens)
         ids = np.arange(size, dtype=np.int32)
-        return tuple(map(str, range(size))), ids[: a.n_tokens], ids[: b.n_tokens]
+        return _Match(tuple(map(str, range(size))), ids[: a.n_tokens], ids[: b.n_tokens])
     tokens, ids = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedOption(
             f"together, the two vocabularies have {len(tokens):,} tokens, more than the limit of "
             f"{MAX_TOKENS:,}; use a tokenizer with a smaller vocabulary"
         )
-    return tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :]
+    return _Match(tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :])
 
 
-def _describe_relation(relation: str, first: str, second: str, wins: int, losses: int) -> str:
+def _describe_relation(row: Mapping[str, Any], corpus: str, tokens: Sequence[str]) -> str:
+    # The relation of token and rival in corpus `"a"` or `"b"`, from a row of :class:`Difference`
+    relation, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
+    first, second = (tokens[row[name]] for name in ("token", "rival"))
     if relation == "precedes":
         return f"{first} before {second} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":

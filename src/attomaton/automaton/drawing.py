@@ -12,8 +12,10 @@ from attomaton.base.printing import BLUE, ORANGE, shorten
 
 MOST_RANKED = 20  # tokens drawn for a query
 MOST_POSITIONS = 40  # last positions drawn of a context
-# In inches: height of a row, of everything else, and of each further line of the title.
-TOKEN_HEIGHT, AXES_HEIGHT, LINE_INCHES = 0.14, 0.62, 0.11
+# In inches: the height of a row, of everything else, and of each further line of the title.
+TOKEN_HEIGHT = 0.14
+AXES_HEIGHT = 0.62
+LINE_INCHES = 0.11
 
 LONGEST_NAME = 16  # characters drawn of a token
 
@@ -34,6 +36,7 @@ class Ranking:
 
 
 def check_ranked(query: str, n_tokens: int) -> None:
+    # refuse a query without evidence about any token
     if not n_tokens:
         raise UnsupportedOption(
             f"there is nothing to draw under the query {shorten(query)!r}, because no sample with this query "
@@ -42,6 +45,7 @@ def check_ranked(query: str, n_tokens: int) -> None:
 
 
 def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
+    # horizontal bars, the best token at the top, with notes at the ends of the bars
     names = [drawable(name, LONGEST_NAME) for name in ranking.names]
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
     title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
@@ -68,9 +72,11 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
 
 
 def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
+    # vertical bars, one for each of the last positions; the sum of the others is in the title
     n_hidden = max(len(names) - MOST_POSITIONS, 0)
     hidden = f" ({n_hidden:,} earlier positions: {sum(weights[:n_hidden]):.1%})" if n_hidden else ""
-    texts, heights = [drawable(name, LONGEST_NAME) for name in names[n_hidden:]], list(weights[n_hidden:])
+    texts = [drawable(name, LONGEST_NAME) for name in names[n_hidden:]]
+    heights = list(weights[n_hidden:])
     lines = wrap_caption(
         f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{hidden}"
     )
@@ -83,7 +89,7 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
         for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
             label.set_color("black" if weight else HOUSE_GREY)
         axes.set_xlim(-0.6, len(texts) - 0.4)
-        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
+        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))  # some room above; not empty if all are 0
         axes.tick_params(axis="x", length=0)
         axes.set_ylabel("attention")
         axes.set_title("\n".join(lines), loc="left", parse_math=False)

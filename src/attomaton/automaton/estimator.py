@@ -110,6 +110,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return self
 
     def _make_samples(self, tokens: Int64, padded: Bool, class_of_sample: Int64) -> Samples:
+        # The samples whose label is a token, from contexts (n_samples, window). By token, this also sets
+        # `_is_class` (whether a token is a class) and `_column` (the index of the class in `classes_`).
         is_token = np.zeros(len(self.classes_), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0
@@ -122,17 +124,15 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         self._column[token_of_class[is_token]] = np.flatnonzero(is_token)
         usable = is_token[class_of_sample]  # a label that is no token is in no context
         in_context = ~padded[usable]
-        return Samples.from_arrays(
-            tokens[usable][in_context],
-            offsets_of(np.count_nonzero(in_context, axis=1)),
-            token_of_class[class_of_sample[usable]],
-            n_tokens=n_tokens,
-        )
+        offsets = offsets_of(np.count_nonzero(in_context, axis=1))
+        labels = token_of_class[class_of_sample[usable]]
+        return Samples.from_arrays(tokens[usable][in_context], offsets, labels, n_tokens=n_tokens)
 
     def predict_proba(self, X: Any) -> Float64:  # noqa: N803
         """The probability of each class to be the next token, shape (n_samples, n_classes)."""
         prediction = self._predict(X)
         bags = prediction.bags
+        # contexts without entries keep the class frequencies
         probabilities = np.tile(self.class_frequencies_, (prediction.n_samples, 1))
         probabilities[bags.sample] = 0.0
         probabilities[bags.sample, self._column[bags.token]] = prediction.probabilities
@@ -155,6 +155,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return tags
 
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
+        # the prediction with entries only for tokens that are classes
         _sklearn_validation.check_is_fitted(self)
         filled, masked = _fill_masked(X)
         values = _sklearn_validation.validate_data(self, filled, reset=False)
@@ -173,15 +174,18 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
 
     def _read_tokens(self, values: NDArray[Any], masked: Bool | bool) -> tuple[Int64, Bool]:
+        # the token ids, 0 where there is padding, and where there is padding: both (n_samples, window)
         padded = np.zeros(values.shape, bool) | masked
         if self.padding is not None:
             whole_number(self.padding, "padding", least=-LARGEST_WHOLE)
             padded |= values == self.padding
         _check_token_ids(values, padded)
-        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # a larger number is no id
+        # beyond 2⁵³ floats are no exact integers, and no id is so large
+        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)
         return ids.astype(np.int64), padded
 
     def _count_tokens(self, largest: int) -> int:
+        # the size of the vocabulary, from the largest id or from the embeddings
         n_tokens = largest + 1
         if self.embeddings is not None:
             n_tokens = len(np.atleast_1d(self.embeddings))
@@ -199,6 +203,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
 
 def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
+    # the values with 0 in masked entries, and which entries are masked
     masked_array: Any = np.ma.MaskedArray
     if isinstance(X, masked_array):
         return X.filled(0), np.ma.getmaskarray(X)

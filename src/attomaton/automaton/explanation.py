@@ -14,8 +14,10 @@ from attomaton.base.printing import Bar, Block, Grid, Signal
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
-# Maximum number of edges named per step.
-STEP_EDGES = 3
+STEP_EDGES = 3  # maximum number of edges named per step
+
+# The edges of each step of a path between components, from the retrieved component down.
+Steps = tuple[tuple[Edge, ...], ...]
 
 
 class Rule(Enum):
@@ -61,7 +63,7 @@ class Beaten:
     """
 
     tokens: tuple[int, ...]
-    steps: tuple[tuple[Edge, ...], ...]
+    steps: Steps
 
     @property
     def support(self) -> int:
@@ -76,6 +78,13 @@ class Beaten:
     def describe_edges(self, name: Callable[[int], str]) -> str:
         """The data edges of each step with the most support, as text; ``name`` gives the text of a token."""
         return "; then ".join(_describe_step(step, name) for step in self.steps)
+
+    def to_dict(self, name: Callable[[int], Any]) -> dict[str, Any]:
+        """The component as JSON values; an edge is (winner, loser, support)."""
+        steps = [
+            [[name(edge.winner), name(edge.loser), edge.support] for edge in step] for step in self.steps
+        ]
+        return {"tokens": [name(token) for token in self.tokens], "steps": steps}
 
 
 def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
@@ -162,14 +171,15 @@ class Explanation(Tabular):
             ("incomparable", self.incomparable),
             ("unseen", [self.unseen]),
         ]
-        became = {token: outcome for outcome, groups in outcomes for tokens in groups for token in tokens}
+        outcome_of = {token: outcome for outcome, groups in outcomes for tokens in groups for token in tokens}
+        # most probable first, then by id
         tokens = sorted(times, key=lambda token: (-self.probabilities.get(token, 0.0), token))
         return table_of(
             {
                 "text": [self.name(token) for token in tokens],
                 "times": [times[token] for token in tokens],
                 "probability": [float(self.probabilities.get(token, 0.0)) for token in tokens],
-                "became": [became.get(token, "scored") for token in tokens],
+                "became": [outcome_of.get(token, "scored") for token in tokens],
             }
         )
 
@@ -185,19 +195,8 @@ class Explanation(Tabular):
             "rule": self.rule.name.lower(),
             "meaning": self.rule.value,
             "retrieved": [names(tokens) for tokens in self.retrieved],
-            "probabilities": [
-                [name(token), probability] for token, probability in self.probabilities.items()
-            ],
-            "beaten": [
-                {
-                    "tokens": names(beaten.tokens),
-                    "steps": [
-                        [[name(edge.winner), name(edge.loser), edge.support] for edge in step]
-                        for step in beaten.steps
-                    ],
-                }
-                for beaten in self.beaten
-            ],
+            "probabilities": [[name(token), share] for token, share in self.probabilities.items()],
+            "beaten": [beaten.to_dict(name) for beaten in self.beaten],
             "incomparable": [names(tokens) for tokens in self.incomparable],
             "unseen": names(self.unseen),
             "unknown": list(self.unknown),
@@ -214,10 +213,8 @@ def describe_ties(explanation: Explanation) -> list[str]:
 
 
 def describe_remaining(explanation: Explanation, incomparable: str, unseen: str, unknown: str) -> list[str]:
-    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any.
-
-    The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
-    """
+    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any."""
+    # The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
     sentences: list[str] = []
     if explanation.incomparable:
         sentences.append(
@@ -236,7 +233,10 @@ def explain_prediction(
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    tokens, is_node = prediction.bags.token, prediction.is_node
+    """Explain the prediction for one context; ``graph_of`` returns the graph of a query."""
+    # `name` returns the text of a token id, and `unknown` are the words outside the vocabulary.
+    tokens = prediction.bags.token
+    is_node = prediction.is_node
     component = prediction.component[is_node]
     tokens_of = {
         number: tuple(tokens[is_node][component == number].tolist())
@@ -244,7 +244,7 @@ def explain_prediction(
     }
     retrieved: list[int] = sorted(set(component[prediction.probabilities[is_node] > 0].tolist()))
     others = [number for number in tokens_of if number not in retrieved]
-    steps_to: dict[int, tuple[tuple[Edge, ...], ...]] = {}
+    steps_to: dict[int, Steps] = {}  # by beaten component
     if retrieved:
         graph = graph_of(int(prediction.bags.samples.queries[0]))
         steps_to = _find_beaten(graph, retrieved, others, set(tokens.tolist()))
@@ -264,10 +264,11 @@ def explain_prediction(
 
 def _find_beaten(
     graph: QueryGraph, retrieved: list[int], others: list[int], context: set[int]
-) -> dict[int, tuple[tuple[Edge, ...], ...]]:
-    """Each component that every retrieved component precedes → the edges of each step of a path to it."""
+) -> dict[int, Steps]:
+    """Those of ``others`` that every retrieved component precedes, each with the steps of a path to it."""
     order = QueryOrder(graph)
-    reached, before = zip(*(order.search(top) for top in retrieved), strict=True)  # one search for each
+    # for each retrieved component: the components that it precedes, and those before them on a path
+    reached, before = zip(*(order.search(top) for top in retrieved), strict=True)
     beaten = [number for number in others if all(is_reached[order.local(number)] for is_reached in reached)]
     # the path shown starts at the first retrieved component
     evidence = order.evidence(before[0], retrieved[0], beaten)
@@ -283,6 +284,7 @@ def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...
 
 
 def _find_rule(prediction: BatchPrediction, n_retrieved: int, has_incomparable: bool) -> Rule:
+    # The rule that decided, from the number of retrieved components
     if not n_retrieved:
         return Rule.NO_EVIDENCE
     if has_incomparable or n_retrieved > 1:

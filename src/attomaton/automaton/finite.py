@@ -75,7 +75,8 @@ class FiniteAttention(Tabular, Attention):
     def explain(self, context: Context) -> Explanation:
         """Explain one context: the rule, the probabilities, and the tokens without evidence."""
         prediction, names = self._predict_one(context)
-        tokens, has_score = prediction.bags.token, prediction.is_node
+        tokens = prediction.bags.token
+        has_score = prediction.is_node
         rule = Rule.SCORED if has_score.all() else Rule.UNSEEN_BACKGROUND
         if not has_score.any():
             is_uniform = np.ptp(self._scores_of(prediction.bags)[1]) == 0
@@ -93,17 +94,19 @@ class FiniteAttention(Tabular, Attention):
         )
 
     def _ranking(self, query: int) -> Ranking:
-        first, last = np.searchsorted(column(self.scores, "query"), [query, query + 1])
-        check_ranked(self.name(query), last - first)
-        tokens, scores = column(self.scores, "token")[first:last], self._values[first:last]
+        first, stop = np.searchsorted(column(self.scores, "query"), [query, query + 1])
+        check_ranked(self.name(query), stop - first)
+        tokens = column(self.scores, "token")[first:stop]
+        scores = self._values[first:stop]
         best = np.lexsort((tokens, -scores))[:MOST_RANKED]
         names = [self.name(int(token)) for token in tokens[best]]
-        lengths, notes, total = scores[best].tolist(), [""] * len(best), int(last - first)
-        return Ranking(self.name(query), names, lengths, notes, total, axis="score")
+        notes = [""] * len(best)
+        return Ranking(self.name(query), names, scores[best].tolist(), notes, int(stop - first), "score")
 
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
+        # Whether each entry of the bags is in the table of scores, and its score, both (n_entries,)
         rows, has_score = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
-        scores = np.zeros(len(bags.token))
+        scores = np.zeros(len(bags.token))  # unknown words keep 0
         in_vocabulary = bags.token < self.n_tokens
         scores[in_vocabulary] = self.background[bags.token[in_vocabulary]]
         scores[has_score] = self._values[rows[has_score]]

@@ -55,12 +55,15 @@ class GrowingContext:
         self, prompt: Sequence[int], predict: Callable[[Int32], BatchPrediction], window: int | None
     ) -> None:
         self._context = list(prompt)
-        self._predict, self._window = predict, window
+        self._predict = predict
+        self._window = window
+        # generated tokens are in the prompt: counts and odds have one entry for each of its distinct tokens
         self._distinct: Int32 = np.unique(np.array(prompt, np.int32))
         self._index = {token: index for index, token in enumerate(self._distinct.tolist())}
         visible = self._context if window is None else self._context[-window:]
         indices = [self._index[token] for token in visible]
         self._counts = np.bincount(indices, minlength=len(self._distinct)).astype(np.float64)
+        # by query and set of tokens in the window: the odds, and whether there is no evidence
         self._odds_of: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
@@ -73,17 +76,20 @@ class GrowingContext:
         return tuple(self._context[len(self._context) - n :]), n_without_evidence
 
     def _append(self, index: int) -> None:
+        # append a distinct token; with a window, the oldest token in it leaves the counts
         self._context.append(int(self._distinct[index]))
         self._counts[index] += 1.0
         if self._window is not None and len(self._context) > self._window:
             self._counts[self._index[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
+        # the odds of each distinct token if it occurs once, and whether there is no evidence; from the cache
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._odds_of:
             if len(self._odds_of) * len(present) > MOST_CACHED_ODDS:
                 self._odds_of.clear()
+            # a context that has each token once, the query last: its probabilities are the odds
             others = self._distinct[present & (self._distinct != query)]
             prediction = self._predict(np.append(others, np.int32(query)).astype(np.int32))
             odds = np.zeros(len(present))
@@ -93,9 +99,10 @@ class GrowingContext:
 
 
 def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
+    """The index of a drawn entry, or without ``rng`` the most probable one, the lowest in a tie."""
     if rng is None:
         return int(np.argmax(probabilities >= (1 - PROBABILITY_TIE) * probabilities.max()))
-    cumulative: Float64 = np.cumsum(probabilities)
+    cumulative: Float64 = np.cumsum(probabilities)  # need not sum to 1
     return int(np.searchsorted(cumulative / cumulative[-1], rng.random(), side="right"))
 
 
@@ -106,6 +113,7 @@ def generate_by_definition(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[int, ...]:
+    # predict, draw, append, n times: a slow reference implementation of `GrowingContext`, for tests
     context = list(prompt)
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))

@@ -45,6 +45,7 @@ class BatchPrediction(Tabular):
 
     @property
     def n_samples(self) -> int:
+        """The number of contexts."""
         return len(self.bags.samples)
 
     @property
@@ -55,8 +56,8 @@ class BatchPrediction(Tabular):
     def distribution(self) -> dict[int, float]:
         """Map each token with positive probability to it; for a batch of one context."""
         positive = self.probabilities > 0
-        tokens, probabilities = self.bags.token[positive], self.probabilities[positive]
-        return dict(zip(tokens.tolist(), probabilities.tolist(), strict=True))
+        tokens = self.bags.token[positive].tolist()
+        return dict(zip(tokens, self.probabilities[positive].tolist(), strict=True))
 
     def of_labels(self) -> Float64:
         """The probability of the label of each sample, shape (n_samples,): 0 if it is not in the context."""
@@ -83,9 +84,12 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
     probability proportional to multiplicity · e^{soft score}, any other token has 0. In a context without
     nodes, a token has a probability proportional to its multiplicity.
     """
-    n_samples, is_node = len(bags.samples), nodes.is_node
+    n_samples = len(bags.samples)
+    is_node = nodes.is_node
     multiplicity = bags.multiplicity.astype(np.float64)
-    sample, hard = bags.sample[is_node], nodes.hard[is_node]  # of the entries that are nodes
+    # of the entries that are nodes: the context and the hard score
+    sample = bags.sample[is_node]
+    hard = nodes.hard[is_node]
     retrieved = hard >= largest_of(sample, hard, n_samples)[sample] - HARD_TIE
     odds = odds_of(sample, np.where(retrieved, nodes.soft[is_node], -np.inf), n_samples)
     has_node = occurs(sample, n_samples)
@@ -95,11 +99,10 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Predict one context: a slow reference implementation of :func:`predict_from_scores`, for tests.
-
-    The result maps the tokens with positive probability to it.
-    """
-    query, counts = context[-1], Counter(context)
+    """Predict one context: a slow reference implementation of :func:`predict_from_scores`, for tests."""
+    # The result maps the tokens with positive probability to it.
+    query = context[-1]
+    counts = Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
         for side in (solved.hard, solved.soft)

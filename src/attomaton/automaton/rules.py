@@ -15,8 +15,12 @@ RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDEN
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
-    size, is_node = prediction.n_samples, prediction.is_node
-    sample, component = prediction.bags.sample[is_node], prediction.component[is_node]
+    """The rule that decides each context, as an index into ``RULES``, shape (n_samples,)."""
+    size = prediction.n_samples
+    is_node = prediction.is_node
+    # entries that are nodes, sorted by context: the context and the component of each
+    sample = prediction.bags.sample[is_node]
+    component = prediction.component[is_node]
     is_retrieved = prediction.probabilities[is_node] > 0
     top = np.zeros(size, np.int64)  # one of the retrieved components of each context
     top[sample[is_retrieved]] = component[is_retrieved]
@@ -36,13 +40,17 @@ def _holds_for_all(sample: Int64, mask: Bool, size: int) -> Bool:
 
 
 def _precedes_all(automaton: Automaton, queries: Int32, borders: Int64, component: Int64, top: Int64) -> Bool:
-    n_nodes = np.diff(borders)  # the components of context i begin at ``borders[i]``
-    precedes = np.zeros(len(top), bool)  # whether the top component precedes all others
+    # Whether the top component of each context precedes its other components, shape (n_samples,). Context i
+    # has the components component[borders[i] : borders[i + 1]].
+    n_nodes = np.diff(borders)
+    precedes = np.zeros(len(top), bool)
     for block, outline in automaton.outlines(np.unique(queries[n_nodes > 0])):
         rows = np.flatnonzero(np.isin(queries, block) & (n_nodes > 0))
+        # from numbers over all queries to rows of the outline, whose numbers are ascending
         members = np.searchsorted(outline.number, component[ranges_of(borders[rows], n_nodes[rows])])
         tops = np.searchsorted(outline.number, top[rows])
-        by_top, offsets = np.argsort(tops, kind="stable"), offsets_of(n_nodes[rows])
+        by_top = np.argsort(tops, kind="stable")  # one search of the order for each top
+        offsets = offsets_of(n_nodes[rows])
         precedes[rows] = precede_all(by_top, tops, offsets, members, *outline.components.below)
     return precedes
 

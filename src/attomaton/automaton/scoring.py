@@ -68,23 +68,28 @@ class Score(Tabular):
 
 
 def describe_unknown(unknown: Sequence[str]) -> list[str]:
-    shown, n_more = " ".join(unknown[:PRINTED_ROWS]), len(unknown) - PRINTED_ROWS
+    # a sentence that lists the first words, or nothing
+    shown = " ".join(unknown[:PRINTED_ROWS])
+    n_more = len(unknown) - PRINTED_ROWS
     more = f" and {n_more:,} more" if n_more > 0 else ""
     return [f"Words outside the vocabulary: {shown}{more}"] if unknown else []
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:
+    """Score the predictions of samples, each of which must have its label in its context."""
     _check_samples(prediction)
-    size, sample = prediction.n_samples, prediction.bags.sample
+    n_samples = prediction.n_samples
+    sample = prediction.bags.sample  # of each entry
     probabilities = prediction.of_labels()
-    least = (1 - PROBABILITY_TIE) * largest_of(sample, prediction.probabilities, size)
-    ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
+    # In each sample, tokens with at least this probability tie for the most probable one.
+    least = (1 - PROBABILITY_TIE) * largest_of(sample, prediction.probabilities, n_samples)
+    ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=n_samples)
     hits = np.where(probabilities >= least, 1 / ties, 0.0)
-    unseen = occurs(sample[~prediction.is_node], size)
-    with np.errstate(divide="ignore"):
+    unseen = occurs(sample[~prediction.is_node], n_samples)
+    with np.errstate(divide="ignore"):  # probability 0 has the loss infinity
         losses = -np.log(probabilities)
     return Score(
-        n_samples=size,
+        n_samples=n_samples,
         log_loss=float(losses.mean()),
         top1=float(hits.mean()),
         zero_share=float((probabilities == 0).mean()),
@@ -104,12 +109,14 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     """The ε between 0 and 1 at which :func:`mix_uniform` has the smallest log-loss, by bisection."""
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
-    bags, probabilities = prediction.bags, prediction.of_labels()
+    bags = prediction.bags
+    probabilities = prediction.of_labels()
     is_label = bags.token == bags.samples.labels[bags.sample]
     uniform = uniform_probabilities(bags)[is_label]
     low, high = 0.0, 1.0
     for _ in range(n_halvings):
         middle = (low + high) / 2
+        # d/dε Σ −ln((1 − ε) p + ε u), which rises with ε: the log-loss is convex
         slope = float(np.sum((probabilities - uniform) / ((1 - middle) * probabilities + middle * uniform)))
         low, high = (low, middle) if slope > 0 else (middle, high)
     return (low + high) / 2
@@ -121,6 +128,7 @@ def uniform_probabilities(bags: Bags) -> Float64:
 
 
 def _check_samples(prediction: BatchPrediction) -> None:
+    # refuse samples whose label is not in their context
     bags = prediction.bags
     realisable = len(np.unique(bags.sample[bags.token == bags.samples.labels[bags.sample]]))
     if not realisable:

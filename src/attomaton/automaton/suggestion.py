@@ -11,7 +11,8 @@ from attomaton.corpora.prompts import Names, read_context
 from attomaton.corpora.tokenizers.encoders import EOS
 
 N_TRIED = 200  # contexts tried, spread over the corpus
-LONGEST_SUGGESTION, SHORTEST = 8, 3  # tokens: more take long to type, fewer show little
+LONGEST_SUGGESTION = 8  # tokens: more take long to type
+SHORTEST = 3  # tokens: fewer show little
 # All reasons to show a context: it is answered, the theorem decides it, several tokens are retrieved.
 MOST_REASONS = 3
 
@@ -20,7 +21,8 @@ MOST_CHARACTERS = 50  # so that the command fits on a terminal line
 
 def suggest_context(automaton: Automaton) -> str | None:
     """Choose a context that shows much, as text (ids without a vocabulary); None if none can be typed."""
-    best, suggested = -2, None
+    best = -2  # below every number of reasons
+    suggested = None
     for ids in _candidates(automaton):
         n_reasons = _count_reasons(automaton, ids)
         if n_reasons > best and (text := _write_context(automaton, ids)) is not None:
@@ -31,6 +33,7 @@ def suggest_context(automaton: Automaton) -> str | None:
 
 
 def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
+    # the number of reasons to show a context, minus 1 if it crosses the end of a line
     explanation = automaton.explain(ids)
     n_reasons = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
@@ -39,6 +42,7 @@ def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
 
 
 def _candidates(automaton: Automaton) -> Iterator[list[int]]:
+    # the last tokens of training contexts; without samples, contexts made of ties and of strong edges
     samples = automaton.samples
     if samples is not None and len(samples):
         long_enough = np.flatnonzero(samples.lengths >= min(SHORTEST, int(samples.lengths.max())))
@@ -55,6 +59,7 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
 
 
 def _write_context(automaton: Automaton, ids: list[int]) -> str | None:
+    # the context as a short text that is read back as these ids; otherwise None
     text = Names(automaton.vocabulary).join(ids)
     if len(text) > MOST_CHARACTERS or not text.isprintable():
         return None

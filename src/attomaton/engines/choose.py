@@ -34,7 +34,7 @@ ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 BYTES_PER_TEXT_BYTE = 60  # bytes that the in-memory engine needs per byte of a text file
 
-# Any object with `edges()`, `choices(components)` and `selected` queries.
+# An engine with a corpus: it has `edges()`, `choices(components)` and the `selected` queries.
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 
 
@@ -93,9 +93,10 @@ class Engine(Checked):
 
     def reads_text_in_memory(self, size: Callable[[], int]) -> bool:
         """Return whether the engine reads text of ``size`` bytes into memory."""
+        # Only "auto" calls `size`, which looks at files.
         if self.name != "auto" or BYTES_PER_TEXT_BYTE * size() <= parse_memory(self.memory):
             return not self.on_disk
-        import_duckdb("a corpus too large for memory")
+        import_duckdb("a corpus too large for memory")  # an error before any work if it is not installed
         return False
 
 
@@ -130,6 +131,7 @@ def make_disk_engine(
     settings: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
 ) -> "DuckDBEngine | SparkEngine":
     """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
+    # imported here, so that a run in memory does not load them
     if settings.name == "spark":
         from attomaton.engines.spark import SparkEngine
 

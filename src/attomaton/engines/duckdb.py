@@ -115,8 +115,8 @@ class DuckDBEngine:
 
         inside = None
         if components is not None:
-            nodes = components.nodes
-            inside = digest_arrays(*(column(nodes, name) for name in ("query", "token", "component")))
+            columns = (column(components.nodes, name) for name in ("query", "token", "component"))
+            inside = digest_arrays(*columns)
         settings = {**self._settings, "components": inside, "borders": borders.tolist()}
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
@@ -194,7 +194,7 @@ class DuckDBEngine:
     @property
     def _workshop(self) -> Workshop:
         """Threads that each process as many tokens as fit: text has fewer than reach / 3 edges per token."""
-        fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)
+        fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)  # tokens
         share = sum(self.shards.sizes) // self._threads + 1
         return Workshop(self.work, self._threads, max(min(fits, share), 1 << 12), self.progress)
 

@@ -1,13 +1,10 @@
 """Code for Spark's executors: passes over documents, writers of files, other tasks, and sums.
 
-Instances of the classes that take ``batches`` are functions for Spark's ``mapInArrow``. The driver makes an
-instance, and Spark sends it to the executors. An executor calls it with the record batches of one Spark
-partition, and it yields record batches. Column 0 of its input contains the numbers of tasks, of files or of
-partitions (`task_numbers`), except in sorted rows: for ``WriteEdges`` and ``WriteChoices``, column 0 contains
-keys and column 1 their counts; ``StoreRows`` takes any rows. What writes files yields a report to the
-driver (`report_task`).
-
-Nothing here needs a Spark session.
+The driver (`attomaton.engines.spark`) makes instances of the classes with a method ``__call__(batches)`` and
+gives them to Spark's ``mapInArrow``. An executor calls its copy with the record batches of one Spark
+partition, and the call yields record batches. ``WriteEdges`` and ``WriteChoices`` read sorted rows: keys in
+column 0, their counts in column 1. ``StoreRows`` reads any rows. All other classes read numbers of tasks,
+files or partitions, in column 0 (`task_numbers`). What writes files yields reports (`report_task`).
 """
 
 import json
@@ -83,13 +80,14 @@ class Slots:
         return len(self.partitions)
 
     def find(self, query: Int64, winner: Int64) -> Int64:
-        """The slots of choices with these queries and winners: those of their first possible edges."""
+        """The slot of each choice, from its query and its winner, shape (n_choices,)."""
+        # A slot may split the losers of a winner. The choice goes to the slot of the lowest loser, 0.
         key = query.astype(np.int64) << 2 * TOKEN_BITS | winner.astype(np.int64) << TOKEN_BITS
         return np.searchsorted(self.keys, key, side="right") - 1
 
 
-def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
-    """A slot for each partition, or several if it is a single query with more than ``most`` samples.
+def cut_slots(queries: pa.Table, borders: Int64, most_samples: int) -> Slots:
+    """A slot for each partition, or several if it is a single query with more than ``most_samples`` samples.
 
     Such a query is cut by winner, and by loser if a single winner is too large. The cuts come from a model:
     winners and losers are drawn independently, each token with its share of all samples, as a query. A bad
@@ -100,32 +98,33 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     samples = np.zeros(n_tokens)  # by query
     samples[query] = realisable + column(queries, "unrealisable")
     share = samples / max(1.0, float(samples.sum()))
-    weight = np.zeros(n_tokens, np.int64)
-    weight[query] = realisable
+    n_realisable = np.zeros(n_tokens, np.int64)  # by query
+    n_realisable[query] = realisable
     keys: list[int] = []
     partitions: list[int] = []
     for partition, (first, stop) in enumerate(pairwise(borders.tolist())):
         starts = [0]  # one slot, from the first edge of the partition
-        if stop - first == 1 and weight[first] > most:
-            wins = weight[first] * share  # estimated samples of the query that each token wins
-            starts = _cut_query(wins, share, most)
+        if stop - first == 1 and n_realisable[first] > most_samples:
+            wins = n_realisable[first] * share  # estimated samples of the query that each token wins
+            starts = _cut_query(wins, share, most_samples)
+        # A packed edge has the query in its high bits, above winner and loser.
         keys += [(first << 2 * TOKEN_BITS) + start for start in starts]
         partitions += [partition] * len(starts)
     return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(partitions, np.int64))
 
 
-def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
+def _cut_query(wins: Float64, share: Float64, most_samples: int) -> list[int]:
     """Where the slots of one query begin, as packed (winner, loser).
 
     ``wins`` (n_tokens,) are the estimated samples that each token wins, and ``share`` (n_tokens,) is the
     estimated share of a winner's samples that each token loses.
     """
     starts: list[int] = []
-    for winner in cut_queries(np.ceil(wins).astype(np.int64), most)[:-1].tolist():
+    for winner in cut_queries(np.ceil(wins).astype(np.int64), most_samples)[:-1].tolist():
         losers = [0]  # all losers are in one slot
-        if wins[winner] > most:
+        if wins[winner] > most_samples:
             losses = wins[winner] * share  # estimated samples that each token loses against this winner
-            losers = cut_queries(np.ceil(losses).astype(np.int64), most)[:-1].tolist()
+            losers = cut_queries(np.ceil(losses).astype(np.int64), most_samples)[:-1].tolist()
         starts += [(winner << TOKEN_BITS) + loser for loser in losers]
     return starts
 
@@ -154,13 +153,14 @@ class CountSamples(TaskKernel):
     """Tasks → (query, realisable, unrealisable), one row for each query of a partition."""
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        realisable, unrealisable = (np.zeros(len(self.selected), np.int64) for _ in range(2))
+        realisable = np.zeros(len(self.selected), np.int64)
+        unrealisable = np.zeros(len(self.selected), np.int64)
         for chunk in self.chunks(batches):
             links = link_repeats(chunk, self.selection.reach, self.selected)
             realisable += links.realisable
             unrealisable += links.unrealisable
-        nothing = np.empty(0, np.int32)
-        yield from batches_of(query_rows(Links(nothing, nothing, realisable, unrealisable)))
+        no_links = np.empty(0, np.int32)  # only the counts are sent
+        yield from batches_of(query_rows(Links(no_links, no_links, realisable, unrealisable)))
 
 
 class PackEdges(TaskKernel):
@@ -168,11 +168,14 @@ class PackEdges(TaskKernel):
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         reach, selected = self.selection.reach, self.selected
-        most = EDGES_PER_TOKEN * self.chunk_tokens
+        max_keys = EDGES_PER_TOKEN * self.chunk_tokens
         for chunk in self.chunks(batches):
             links = link_repeats(chunk, reach, selected)
-            for keys, support in window_edges(chunk, links, window=reach, selected=selected, max_keys=most):
-                starts = np.searchsorted(keys, self.slots.keys)  # keys are sorted: each slot is a range
+            for keys, support in window_edges(
+                chunk, links, window=reach, selected=selected, max_keys=max_keys
+            ):
+                # The keys are sorted, so those of slot i are keys[starts[i] : starts[i + 1]].
+                starts = np.searchsorted(keys, self.slots.keys)
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
                 yield from batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
 
@@ -202,11 +205,12 @@ class StoredComponents:
     n_tokens: int
 
     def __call__(self) -> Components:
-        nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
-        return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
+        # Choices depend only on the nodes: neither edges nor the order are stored.
+        no_edges = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
+        return Components(no_edges, open_arrow(self.path), empty_table(ORDER_SCHEMA))
 
 
-# Writers: rows, or the numbers of files, to one file.
+# Writers: each Spark partition (a slot, a number of files, or any rows) to one file.
 
 
 @dataclass(frozen=True)
@@ -219,9 +223,10 @@ class WriteEdges:
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
-            file = self.folder / name_attempt("edges", _partition())
+            slot = _spark_partition()
+            file = self.folder / name_attempt("edges", slot)
             entry = write_edges(file, sum_neighbours(runs), min_support=self.min_support)
-            yield _noted(self.folder, entry, _partition())
+            yield _report_entry(self.folder, entry, slot)
 
 
 @dataclass(frozen=True)
@@ -233,8 +238,9 @@ class WriteChoices:
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
-            file = self.folder / name_attempt("choices", _partition())
-            yield _noted(self.folder, write_choices(file, rows), _partition())
+            slot = _spark_partition()
+            file = self.folder / name_attempt("choices", slot)
+            yield _report_entry(self.folder, write_choices(file, rows), slot)
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ class JoinFiles:
             rows = (table for file in self.files[number] for table in stream_rows(file, schema))
             with explained(self.folder):
                 entry = write_partition(self.folder / name_attempt(self.kind, number), rows, schema, options)
-                yield _noted(self.folder, entry, number)
+                yield _report_entry(self.folder, entry, number)
 
 
 @dataclass(frozen=True)
@@ -290,8 +296,8 @@ class JoinTies:
 class RunStage:
     """Task numbers → a stage run on a partition, and recorded; reports the number of the partition.
 
-    A partition that an earlier run finished is reused. Several attempts may record a partition: each names
-    complete files with equal bytes.
+    ``order`` maps the number of a task to that of its partition. A partition that an earlier run finished is
+    reused. Several attempts may record a partition: each names complete files with equal bytes.
     """
 
     stage: Stage
@@ -299,7 +305,8 @@ class RunStage:
     order: Sequence[int]
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        folder, attempt = self.stage_records.folder, f"-{token_hex(6)}"
+        folder = self.stage_records.folder
+        attempt = f"-{token_hex(6)}"
         for task in task_numbers(batches):
             number = self.order[task]
             with explained(folder):
@@ -332,7 +339,7 @@ class ListSums:
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
-        number_of = {kind: number for number, kind in enumerate(count.sizes)}  # `read_sums` uses it too
+        number_of = {kind: number for number, kind in enumerate(count.sizes)}  # as in `read_sums`
         for task in task_numbers(batches):
             for chunk in self.cuts.chunks(task, DOCUMENT_CHUNK_TOKENS):
                 for kind, sums in sum_in_batches(chunk, count, MOST_BATCH_SUMS):
@@ -341,7 +348,7 @@ class ListSums:
 
 
 def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
-    """The pass in the form sent to executors: its tables are written to files instead of being sent."""
+    """The pass that is sent to executors: the lookup tables of ``count`` are files, which are not sent."""
     paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
     for name, path in paths.items():
         store_arrow(path, [count.tables[name]], count.tables[name].schema)
@@ -385,16 +392,17 @@ def name_attempt(kind: str, number: int) -> str:
     return f"{kind}-{number:05d}-{token_hex(6)}.parquet"
 
 
-def _partition() -> int:
-    """The number of the Spark partition on which this code runs; the writers' partitions are slots."""
-    from pyspark import TaskContext
+def _spark_partition() -> int:
+    # The number of the Spark partition on which this code runs: in a pass, the number of the slot
+    from pyspark import TaskContext  # an optional dependency
 
     context: Any = TaskContext.get()
     return context.partitionId()
 
 
-def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    """Write the entry of a file next to it and report its name; Spark drops reports of failed attempts."""
+def _report_entry(folder: Path, entry: dict[str, Any], number: int) -> Any:
+    """Write the manifest entry of a file beside the file; report the name under which the entry is."""
+    # Spark drops the reports of failed attempts, so their entries are never read.
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)
     return report_task(number, note=note)

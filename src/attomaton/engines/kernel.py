@@ -29,6 +29,7 @@ def choices_of_chunk(
     """The counted choices of a chunk; only samples that can yield a choice are expanded."""
     samples = chunk.samples(selection.reach)
     before = link_repeats(chunk, selection.reach, selected).before
+    # The label of a sample is the token at its stop. It is in the context if it occurs from the start on.
     samples = samples.take((before[samples.stops] >= samples.starts) & selected[samples.queries])
     if components is not None:
         members = members_inside(components, samples.n_tokens)
@@ -37,11 +38,13 @@ def choices_of_chunk(
 
 
 def edge_rows(keys: Int64, support: Int64) -> pa.Table:
+    # the rows of an edge table, from packed edges and the support of each
     query, winner, loser = unpack_edges(keys)
     return make_table(EDGE_SCHEMA, {"query": query, "winner": winner, "loser": loser, "support": support})
 
 
 def query_rows(links: Links) -> pa.Table:
+    # the numbers of samples of each query that has any, from arrays by token
     queries = np.flatnonzero(links.realisable + links.unrealisable)
     counts = {"realisable": links.realisable[queries], "unrealisable": links.unrealisable[queries]}
     return make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counts})

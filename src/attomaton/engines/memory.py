@@ -20,8 +20,8 @@ from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_e
 from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
-MEMORY_CHUNK_TOKENS = 1 << 21
-_NO_ROWS: Int64 = np.empty(0, np.int64)
+MEMORY_CHUNK_TOKENS = 1 << 21  # tokens of a chunk of shards
+_NO_ROWS: Int64 = np.empty(0, np.int64)  # for `make_edges`, of edges or of queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,7 @@ class MemoryEngine:
         return self.corpus.chunks(MEMORY_CHUNK_TOKENS, self.selection.reach)
 
     def _edges_of_chunk(self, chunk: Chunk) -> EdgeTable:
+        # one table with the numbers of samples, and one for each batch of packed edges
         links = link_repeats(chunk, self.selection.reach, self.selected)
         counted = query_rows(links)
         counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))

@@ -1,8 +1,9 @@
-"""Merge sorted files with bounded memory, edges by DuckDB.
+"""Merge the sorted files that tasks wrote, with bounded memory.
 
-An edge is one packed 63-bit key. Sorting keys and summing equal neighbours costs DuckDB about half as much as
-a hash aggregation, and the result is sorted. Ranges of whole queries are merged separately, so that little is
-spilled and each range is a separate file.
+The engine opens a :class:`Merger` and calls :meth:`Merger.edges`, :meth:`Merger.choices` or
+:meth:`Merger.sums`. DuckDB sorts edges, each one packed 63-bit key, and equal neighbours are then summed;
+that costs about half as much as a hash aggregation in DuckDB. Each partition (a range of whole queries) is
+merged separately into one file, so that little is spilled.
 """
 
 import re
@@ -54,7 +55,7 @@ _arrow: Any = pa  # its type stubs leave some functions partly unknown
 
 
 class MergeStopped(Exception):
-    """Another range failed, or the user interrupted; never shown to users."""
+    """Another partition failed, or the user interrupted; never shown to users."""
 
 
 def import_duckdb(feature: str) -> Any:
@@ -65,7 +66,7 @@ def import_duckdb(feature: str) -> Any:
 
 
 class Merger:
-    """A DuckDB connection with a memory limit and a spill folder, which is removed at the end."""
+    """Merges files in the folder ``work``: DuckDB with a memory limit, and a spill folder that is removed."""
 
     def __init__(self, work: Path, memory: int, threads: int, progress: Progress) -> None:
         self._work = work
@@ -74,7 +75,7 @@ class Merger:
         self._progress = progress
         self._spill = work / "spill"
         self._open = ExitStack()  # closes the link to the work folder
-        self._stop = Event()  # set if a range fails or the user interrupts
+        self._stop = Event()  # set if a partition fails or the user interrupts
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._spill, ignore_errors=True)
@@ -95,8 +96,8 @@ class Merger:
             "threads": self._threads,
             "memory_limit": f"{self._memory // 2}B",  # the other half is for this process
             "temp_directory": str(self._plain / self._spill.name),
-            "preserve_insertion_order": False,
-            "autoinstall_known_extensions": False,
+            "preserve_insertion_order": False,  # every query has ORDER BY
+            "autoinstall_known_extensions": False,  # no downloads
             "autoload_known_extensions": False,
         }
         connection = self._duckdb.connect(config=settings)
@@ -114,11 +115,12 @@ class Merger:
         if error is None:
             return
         clear_drafts(self._work)
-        full = self._duckdb.OutOfMemoryException
-        if not isinstance(error, (self._duckdb.IOException, full)):
+        out_of_memory = self._duckdb.OutOfMemoryException
+        if not isinstance(error, (self._duckdb.IOException, out_of_memory)):
             return  # a bug of ours: memory and disk have not run out
         reason = str(error).splitlines()[0]
-        if isinstance(error, full) and "disk" not in reason.lower():
+        # DuckDB raises the same exception if the spill folder is full.
+        if isinstance(error, out_of_memory) and "disk" not in reason.lower():
             raise UnsupportedOption(
                 f"the memory limit is too small for this corpus ({reason}); increase memory"
             ) from error
@@ -127,7 +129,8 @@ class Merger:
     def edges(
         self, unmerged: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
     ) -> EdgePartitions:
-        """Merge files of packed keys into one sorted table: Parquet files of whole queries in ``edges``."""
+        """Merge files of packed keys into sorted Parquet files of whole queries, in the folder ``edges``."""
+        # `unmerged` lists files by kind: "edges" (key, support) and "queries" (samples by query).
         folder = self._work / "edges"
         queries = sum_samples(unmerged.get("queries", []))
         borders = cut_partitions(queries, int(about["n_tokens"]))
@@ -138,21 +141,21 @@ class Merger:
 
             paths = unmerged.get("edges", [])
             if paths:
-                self._view(paths)
+                self._create_view(paths)
 
             def merge(number: int, file: Path) -> dict[str, Any]:
                 keys = self._sorted_keys(*borders[number : number + 2].tolist()) if paths else iter(())
                 return write_edges(file, sum_neighbours(keys), min_support=min_support)
 
             stage_records = StageRecords(folder, "edges", str(about["fingerprint"]))
-            weights = _weigh(queries, borders, sum(map(count_rows, paths)))
+            weights = _estimate_rows(queries, borders, sum(map(count_rows, paths)))
             entries = self._merge_partitions(stage_records, merge, weights)
             return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
     def choices(
         self, unmerged: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str
     ) -> ChoicePartitions:
-        """Merge files of sorted choices into one table, without DuckDB: Parquet files of whole queries."""
+        """Merge files of sorted choices, without DuckDB, into Parquet files in the folder ``choices``."""
         folder = self._work / "choices"
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -163,6 +166,7 @@ class Merger:
                 return write_partition(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
 
             stage_records = StageRecords(folder, "choices", fingerprint)
+            # the number of batches of each partition, plus 1
             weights = sum((np.diff(file.starts) for file in files), np.ones(len(borders) - 1, np.int64))
             entries = self._merge_partitions(stage_records, merge, weights.tolist())
         return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), tuple(entries))
@@ -171,7 +175,7 @@ class Merger:
         """Add up the sums in files, by key, in memory."""
         if not paths:
             return merge_sums([])
-        self._view(paths)
+        self._create_view(paths)
         added = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in ("high", "low"))
         sql = f"SELECT key, {added} FROM unmerged GROUP BY key ORDER BY key"  # noqa: S608  (names of ours)
         batches = [*self._batches(sql, DUCKDB_BATCH_ROWS)]
@@ -183,7 +187,7 @@ class Merger:
         merge: Callable[[int, Path], dict[str, Any]],
         weights: Sequence[int],
     ) -> list[dict[str, Any]]:
-        """Merge each partition into a separate file; return the entries of the files."""
+        """Call ``merge(number, file)`` for each partition, in threads; return the entries of the files."""
 
         def work(number: int) -> Record:
             entry = merge(number, stage_records.folder / partition_name(stage_records.stage, number))
@@ -204,7 +208,7 @@ class Merger:
         )
         return [record["entry"] for record in records]
 
-    def _view(self, paths: Sequence[Path]) -> None:
+    def _create_view(self, paths: Sequence[Path]) -> None:
         """Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
         rows = f"read_parquet([{listed}], hive_partitioning = false)"
@@ -227,7 +231,7 @@ class Merger:
             yield from (batch for batch in batches if batch.num_rows)
 
     def _unless_stopped(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """The tables, until another range fails; then :class:`MergeStopped` is raised."""
+        """The tables, until another partition fails; then :class:`MergeStopped` is raised."""
         for table in tables:
             if self._stop.is_set():
                 raise MergeStopped
@@ -260,9 +264,9 @@ def sum_samples(paths: Sequence[Path]) -> pa.Table:
     return make_table(QUERY_SCHEMA, columns)
 
 
-def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
-    """The approximate number of rows of each partition, estimated from its realisable samples."""
+def _estimate_rows(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
+    # The approximate number of the `n_rows` rows in each partition, in proportion to its samples
     realisable = column(queries, "realisable")
-    number = np.searchsorted(borders, column(queries, "query"), side="right") - 1  # the partition of a query
-    shares = np.bincount(number, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
+    partition_of = np.searchsorted(borders, column(queries, "query"), side="right") - 1
+    shares = np.bincount(partition_of, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
     return [int(share * n_rows) + 1 for share in shares]

@@ -1,4 +1,8 @@
-"""Results of an engine on disk, in partitions of whole queries: edges, choices and ties."""
+"""Results of an engine on disk, in partitions of whole queries: edges, choices and ties.
+
+Each partition is a file that :func:`write_edges` or :func:`write_choices` wrote from sorted rows.
+:func:`finish_edges` writes a manifest of edges, which :func:`open_edges` reads in a later run.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +44,7 @@ CHOICE_NUMBERS = {"query": np.int32, "winner": np.int32, "count": np.int64}
 CHOICE_LISTS = ("tokens", "multiplicities")
 
 SCANNED_ROWS = 1 << 20  # rows in memory at a time when a file is streamed
-READ_CHOICES = 1 << 17  # choices read at a time
+READ_CHOICES = 1 << 17  # choices read at a time: with members, a choice is larger than an edge
 
 _arrow: Any = pa
 
@@ -50,8 +54,8 @@ class EdgePartitions:
     """Edges on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`EdgeTable`.
 
     ``queries`` is the number of samples read, by query (columns query, realisable, unrealisable), and
-    ``n_tokens`` the size of the vocabulary. Each partition has one file in ``files``, whose number of edges
-    is in ``sizes`` and whose record from the time of writing is in ``entries``.
+    ``n_tokens`` the size of the vocabulary. There is one file for each partition in ``files``. ``sizes`` are
+    their numbers of edges, and ``entries`` their entries in the manifest (name, digest and number of rows).
     """
 
     queries: pa.Table
@@ -112,9 +116,11 @@ def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support:
 
 
 def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
-    """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
-    # The last key of a batch, which may continue in the next one, and its sum: no or one entry.
-    last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
+    """Sorted batches of (keys, counts) → batches of distinct keys with the sum of the counts of each."""
+    # The last key of a batch may continue in the next batch. It is held back with its sum: one entry, or
+    # none before the first batch.
+    last_key = np.empty(0, np.int64)
+    last_sum = np.empty(0, np.int64)
     for keys, counts in batches:
         starts = run_starts(keys)
         distinct = keys[starts]
@@ -132,7 +138,7 @@ def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int
 def finish_edges(
     folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
 ) -> EdgePartitions:
-    """Write the manifest that turns files in ``folder`` into a result; each was verified when written."""
+    """Write the manifest of edges, and open them; ``about`` is what :func:`open_edges` compares later."""
     record = {**about, "format": EDGES_FORMAT, "files": list(entries), "queries": queries}
     write_sealed(folder / EDGES_MANIFEST, record)
     return _edges_of(folder, record)
@@ -141,7 +147,7 @@ def finish_edges(
 def open_edges(
     folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
 ) -> EdgePartitions:
-    """The result of :func:`finish_edges` with these settings, after ``check`` of every file."""
+    """The edges that :func:`finish_edges` listed with equal ``about``, after a check of the digests."""
     record = read_sealed(folder / EDGES_MANIFEST)
     if record is None:
         raise CorruptRun(f"{folder} contains no finished edges; run the pass again")
@@ -162,7 +168,7 @@ def open_edges(
 
 
 def _edges_of(folder: Path, record: Mapping[str, Any]) -> EdgePartitions:
-    """The partitions that a manifest lists."""
+    """The partitions of edges that a manifest lists."""
     queries = read_parquet((folder / QUERIES_FILE).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     files = tuple(folder / entry["name"] for entry in record["files"])
@@ -199,7 +205,7 @@ class ChoicePartitions:
     """Choices on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`ChoiceTable`.
 
     Partition i has the queries from number i to number i + 1 of ``borders``. ``files`` are the files of the
-    partitions, and ``entries`` the records of the files from the time of writing.
+    partitions, and ``entries`` their entries in a manifest.
     """
 
     borders: Int64
@@ -225,7 +231,7 @@ class ChoicePartitions:
 
 
 def read_choices(file: Path) -> pa.Table:
-    """The choices of a file, read batch by batch into arrays of the right length."""
+    """The choices of a file, read batch by batch into arrays of the final length, to save memory."""
     n_rows = count_rows(file)
     n_members = count_values(file, "tokens")
     numbers = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
@@ -236,7 +242,7 @@ def read_choices(file: Path) -> pa.Table:
         next_row = row + table.num_rows
         for name, values in numbers.items():
             values[row:next_row] = column(table, name)
-        table_offsets, _ = ragged_column(table, CHOICE_LISTS[0])
+        table_offsets, _ = ragged_column(table, CHOICE_LISTS[0])  # they start at 0 in each batch
         offsets[row : next_row + 1] = offsets[row] + table_offsets
         for name, values in lists.items():
             values[offsets[row] : offsets[next_row]] = ragged_column(table, name)[1]
@@ -254,7 +260,8 @@ def count_values(file: Path, name: str) -> int:
 
 
 def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
-    """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches."""
+    """Sorted batches of (encoded choices, counts) → tables of distinct choices with summed counts."""
+    # The last choice of a batch, held back with its sum as in `sum_neighbours`.
     last: Any = _arrow.array([], pa.large_binary())
     last_sum: Int64 = np.empty(0, np.int64)
     for batch, counts in batches:
@@ -280,10 +287,10 @@ def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str,
 
 @dataclass(frozen=True)
 class Ties:
-    """Components with more than one token, a file for each partition; they can be sent to other machines.
+    """Components with more than one token, in a file for each partition; a value to send to executors.
 
-    ``paths`` are Parquet files of nodes, with components numbered from 0 in each, and ``digests`` their
-    SHA-256; ``n_tokens`` is the size of the vocabulary.
+    ``paths`` are Parquet files of nodes, each with components numbered from 0. ``digests`` are the SHA-256 of
+    the files, and ``n_tokens`` is the size of the vocabulary.
     """
 
     paths: tuple[Path, ...]
@@ -301,7 +308,7 @@ class Ties:
         for path in self.paths:
             table = read_parquet(path.read_bytes())
             yield add_to_columns(table, n_before, "component")
-            n_before += int(column(table, "component").max(initial=-1)) + 1
+            n_before += int(column(table, "component").max(initial=-1)) + 1  # 0 without nodes
 
     def load(self) -> Components:
         """All ties in memory, without edges and order."""

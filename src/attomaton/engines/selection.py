@@ -111,10 +111,10 @@ class Selection(Checked):
         if self.top is None:
             return selected
         ids = np.flatnonzero(selected)
-        first = ids[np.lexsort((ids, -realisable[ids]))][: self.top]
-        top = np.zeros(len(selected), bool)
-        top[first] = True
-        return top
+        top_ids = ids[np.lexsort((ids, -realisable[ids]))][: self.top]  # most samples first, then by id
+        is_top = np.zeros(len(selected), bool)
+        is_top[top_ids] = True
+        return is_top
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the settings as plain values, for manifests."""
@@ -136,6 +136,7 @@ def select(keep: object, window: int | None) -> Selection:
 
 def hash_share(n_tokens: int) -> Float64:
     """A fixed pseudo-random number in [0, 1) for each token id (the finaliser of SplitMix64)."""
+    # multiples of the constant are the states of SplitMix64; the top 53 bits make a float64
     mixed = np.arange(1, n_tokens + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

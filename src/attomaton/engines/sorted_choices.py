@@ -1,8 +1,8 @@
 """Write the choices of chunks of the corpus to sorted files, and merge the files.
 
-A file has record batches of about equal size, cut at the borders of the partitions. The merge of a partition
-has about one batch of each file in memory: all rows up to the smallest last row of these are complete, so
-they can be counted and written.
+A file has record batches of about equal size, cut at the borders of the partitions (:func:`cut_batches`).
+:func:`merge_partition` has about one batch of each file in memory. All rows up to the smallest of the last
+rows in memory are complete, because files are sorted: these rows are counted and written.
 """
 
 from bisect import bisect_right
@@ -31,7 +31,7 @@ CHOICE_BATCH_BYTES = (1 << 14, 3 << 16)
 COPIES = 10  # of a choice in memory while a partition is merged
 
 _arrow: Any = pa
-STARTS = b"starts"
+STARTS = b"starts"  # the key of `SortedChoices.starts` in the metadata of a file
 
 
 def size_batches(memory: int, n_files: int) -> int:
@@ -52,6 +52,7 @@ def cut_batches(choices: ChoiceTable, borders: Int64, n_bytes: int) -> pa.Table:
 
 
 def _batch_rows(rows: Any, n_bytes: int) -> list[Any]:
+    # a batch has the number of rows that fill `n_bytes` at the mean size of a row
     return rows.to_batches(max(1, n_bytes * rows.num_rows // rows.nbytes)) if rows.num_rows else []
 
 
@@ -68,10 +69,11 @@ class SortedChoices:
             return np.frombuffer(file.schema.metadata[STARTS], np.int64)
 
     def numbers(self, partition: int) -> range:
+        """The numbers of the batches of a partition."""
         return range(*self.starts[partition : partition + 2].tolist())
 
     def batches(self, partition: int) -> Iterator[pa.Table]:
-        """The batches of a partition, each read on demand; the file is open only meanwhile."""
+        """The batches of a partition, read one at a time; the file is closed in between."""
         for number in self.numbers(partition):
             with self._open() as file:
                 batch = file.get_batch(number)
@@ -93,45 +95,50 @@ def merge_partition(files: Sequence[SortedChoices], partition: int) -> Iterator[
     """The choices of a partition in all files, sorted and counted."""
     sources = [_Source(file.batches(partition), len(file.numbers(partition))) for file in files]
     while sources := [source for source in sources if source.fill()]:
+        # Files that are read to the end set no limit; None takes all rows.
         complete = min((source.last for source in sources if source.n_unread), default=None)
         taken = [source.take(complete) for source in sources]
         yield count_choices([trusted(ChoiceTable, rows=rows) for rows in taken if rows.num_rows]).rows
 
 
 class _Source:
-    """The choices of a partition in one file: rows in memory, and batches that are not read yet."""
+    """The choices of a partition in one file: rows in memory, and ``n_unread`` batches on disk."""
 
     def __init__(self, batches: Iterator[pa.Table], n_batches: int) -> None:
-        self._batches, self.n_unread = batches, n_batches
-        self._enough, self.last = 1, (0,)
+        self._batches = batches
+        self.n_unread = n_batches
+        self._enough_rows = 1  # below this number another batch is read
+        self.last = (0,)  # the key of the last row in memory
         self._set_rows(empty_table(CHOICE_SCHEMA))
 
     def _set_rows(self, rows: pa.Table) -> None:
-        self._rows, self._pairs = rows, pack_pairs(column(rows, "query"), column(rows, "winner"))
+        # Keep the rows with the arrays that keys need: packed (query, winner), tokens and counts
+        self._rows = rows
+        self._pairs = pack_pairs(column(rows, "query"), column(rows, "winner"))
         self._offsets, self._tokens = ragged_column(rows, "tokens")
         self._times = ragged_column(rows, "multiplicities")[1]
 
     def fill(self) -> bool:
-        """Read a batch if less than half of one is left; whether there are rows."""
-        if self.n_unread and self._rows.num_rows < self._enough:
+        """Read a batch if less than half of one is left; return whether there are rows."""
+        if self.n_unread and self._rows.num_rows < self._enough_rows:
             batch = next(self._batches)
             self.n_unread -= 1
-            self._enough = batch.num_rows // 2 + 1
+            self._enough_rows = batch.num_rows // 2 + 1
             self._set_rows(join_tables(CHOICE_SCHEMA, [self._rows, batch]))
             self.last = self._key(self._rows.num_rows - 1)
         return self._rows.num_rows > 0
 
     def take(self, until: tuple[int, ...] | None) -> pa.Table:
-        """Remove the rows up to a key, or all."""
-        n_rows = self._rows.num_rows if until is None else self._find(until)
+        """Remove and return the rows up to the key ``until``, or all rows for None."""
+        n_rows = self._rows.num_rows if until is None else self._count_until(until)
         taken = self._rows.slice(0, n_rows)
         if n_rows:
             self._rows = self._rows.slice(n_rows)
             self._pairs, self._offsets = self._pairs[n_rows:], self._offsets[n_rows:]
         return taken
 
-    def _find(self, key: tuple[int, ...]) -> int:
-        """The number of rows up to a key."""
+    def _count_until(self, key: tuple[int, ...]) -> int:
+        # The number of rows up to a key, by bisection: first of the packed pairs, then of whole keys
         low, high = self._pairs.searchsorted([key[0], key[0] + 1])
         return bisect_right(range(len(self._pairs)), key, int(low), int(high), key=self._key)
 

@@ -1,11 +1,11 @@
 """The Spark engine runs both passes on a cluster, or on the processors of one machine.
 
-The executors read the shards themselves, by their exact names: Spark's reader would interpret names as
-patterns, skip those that begin with ``_``, and turn folders such as ``x=1`` into columns. The kernel turns
-batches of documents into counted, packed edges; Spark sends them to the partition of their query and sorts
-them there, spilling to disk if necessary; executors sum equal neighbours and write the partitions. Stages are
-tasks too. The driver receives names, reads the records under them, and counts samples by query; rows stay on
-the executors.
+The driver runs :class:`SparkEngine`; the code of the executors is in :mod:`~attomaton.engines.executors`. A
+pass has three steps. Each task counts packed edges (or choices) in chunks of documents. Spark sends each row
+to the slot of its query, and sorts the rows of a slot there, spilling to disk if necessary. An executor sums
+equal neighbours in a slot and writes them to a file. The driver only receives reports: rows stay on the
+executors. The executors read the shards themselves, by their exact names: Spark's reader would interpret
+names as patterns, skip those that begin with ``_``, and turn folders such as ``x=1`` into columns.
 """
 
 import json
@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -62,12 +62,14 @@ TASK_SAMPLES = 1 << 22
 PACKED_SCHEMAS = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
 
 # Least and most tokens per task, if row groups allow.
-SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
+LEAST_TASK_TOKENS = 1 << 20
+MOST_TASK_TOKENS = 1 << 24
 
-# Names of a file of edges, and of its entry.
+# Names of a file of edges, and of the manifest entry beside it.
 EDGES_FILE_NAME = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
 
-_BatchFunction = Callable[[Iterable[Any]], Iterable[Any]]
+_BatchFunction = Callable[[Iterable[Any]], Iterable[Any]]  # of record batches
+AnyPass = TypeVar("AnyPass", bound=executors.TaskKernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ class SparkEngine:
                 queries = self._samples
                 counted = write_file(folder / QUERIES_FILE, lambda path: write_parquet(queries, str(path)))
                 write = executors.WriteEdges(folder, self.selection.min_support)
-                pack = executors.PackEdges(*self._kernel(self._borders))
+                pack = self._make_pass(executors.PackEdges, self._borders)
                 entries = self._count("edges", folder, pack, write, write_edges)
                 return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
@@ -169,7 +171,7 @@ class SparkEngine:
             stage_records = StageRecords(folder, "all", self._fingerprint(settings))
             record = stage_records.read(0)
             if record is None or not self._are_whole(folder, record["files"]):
-                pack = executors.PackChoices(*self._kernel(borders), self._share(folder, within))
+                pack = self._make_pass(executors.PackChoices, borders, components=self._share(folder, within))
                 write = executors.WriteChoices(folder)
                 counted = self._count("choices", folder, pack, write, write_choices)
                 record = stage_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
@@ -177,10 +179,10 @@ class SparkEngine:
         return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), entries)
 
     def _share(self, folder: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
-        """Put ties into one file for all executors; an executor does it if they are in files already."""
+        """A function that returns the components on an executor, from one file; None for whole contexts."""
         if within is None:
-            return type(None)  # called, it gives None: choices in whole contexts
-        if isinstance(within, Ties):
+            return type(None)  # calling it returns None
+        if isinstance(within, Ties):  # in files that the driver may not reach: an executor joins them
             name = self._run_tasks("joining ties", 1, executors.JoinTies(within, folder))[0]["name"]
         else:
             path = folder / f"ties-{token_hex(6)}.arrow"
@@ -226,8 +228,8 @@ class SparkEngine:
 
     def _count_samples(self, selected: Bool) -> pa.Table:
         """The number of samples read, by query: one cheap pass."""
-        nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        count = executors.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, nowhere)
+        no_slots = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))  # samples are not sent to slots
+        count = executors.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, no_slots)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
         with explained(self.work):
@@ -238,6 +240,7 @@ class SparkEngine:
             return empty_table(QUERY_SCHEMA)
         rows: Any = executors.open_arrow(folder / stored[0]["name"])
         ordered = rows.sort_by("query")
+        # Spark calls the sum of the column x "sum(x)".
         columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
         return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
 
@@ -246,9 +249,10 @@ class SparkEngine:
         """The borders of the partitions: whole queries, with about equal numbers of realisable samples."""
         return cut_partitions(self._samples, self.shards.n_tokens)
 
-    def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
+    def _make_pass(self, kernel: Callable[..., AnyPass], borders: Int64, **options: Any) -> AnyPass:
+        # A pass over the documents that sends rows to the slots of the partitions with these borders
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
-        return self._cuts, self.selection, self.selected, SPARK_CHUNK_TOKENS, slots
+        return kernel(self._cuts, self.selection, self.selected, SPARK_CHUNK_TOKENS, slots, **options)
 
     def _count(
         self,
@@ -258,36 +262,37 @@ class SparkEngine:
         write: Callable[..., Any],
         write_rows: Callable[..., dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        """Run a pass: rows are counted in chunks, sent to their slots, sorted, summed and written there.
+        """Run a pass, the function ``pack`` on tasks and then ``write`` on slots; join the files of a query.
 
-        Returns the entry of the file of each partition; the files of a query with several slots are joined.
+        Returns the manifest entry of each partition's file. ``write_rows`` writes the files of empty slots.
         """
         slots = pack.slots
         rows = self._map_documents(pack, PACKED_SCHEMAS[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
         notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, executors.REPORT))
         entries = _read_notes(notes, len(slots), folder, write_rows)
-        first = np.flatnonzero(np.diff(slots.partitions, prepend=-1))
-        by_partition = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
-        large = [files for files in by_partition if len(files) > 1]
-        if not large:
+        first_slots = np.flatnonzero(np.diff(slots.partitions, prepend=-1))  # of each partition
+        by_partition = [entries[start:stop] for start, stop in pairwise([*first_slots.tolist(), len(slots)])]
+        split = [files for files in by_partition if len(files) > 1]
+        if not split:
             return entries
-        paths = [[folder / entry["name"] for entry in files] for files in large]
-        notes = self._run_tasks(kind, len(paths), executors.JoinFiles(paths, kind, folder))
-        joined = iter(_read_notes(notes, len(paths), folder, write_rows))
+        paths = [[folder / entry["name"] for entry in files] for files in split]
+        joined_notes = self._run_tasks(kind, len(paths), executors.JoinFiles(paths, kind, folder))
+        joined = iter(_read_notes(joined_notes, len(paths), folder, write_rows))
         return [next(joined) if len(files) > 1 else files[0] for files in by_partition]
 
     @cached_property
     def _cuts(self) -> Cuts:
-        """The shards cut into tasks: several per processor, if each has enough to do."""
-        share = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
-        return self.shards.cut(min(max(share, SMALL_TASK), LARGE_TASK))
+        """The shards cut into tasks: three per processor, if each has enough to do."""
+        tokens_per_task = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
+        return self.shards.cut(min(max(tokens_per_task, LEAST_TASK_TOKENS), MOST_TASK_TOKENS))
 
     def _map_documents(self, function: _BatchFunction, schema: str) -> Any:
+        # A frame of the rows that a function of task numbers yields; the tasks are those of `_cuts`
         return map_batches(self._number_tasks(len(self._cuts)), function, schema)
 
     def _number_tasks(self, n_tasks: int) -> Any:
-        return self.session.range(0, n_tasks, 1, n_tasks)
+        return self.session.range(0, n_tasks, 1, n_tasks)  # each number is in a Spark partition of its own
 
     def _run_tasks(self, title: str, n_tasks: int, function: _BatchFunction) -> list[dict[str, Any]]:
         """Call a function with each task number 0 … n_tasks − 1; return the reports."""
@@ -310,6 +315,7 @@ class SparkEngine:
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
+        # Whether the executors find these files with the digests in the manifest entries `files`
         listed = list_digests(folder, files)
         digests = self._digest_files("checking files", [folder / name for name in listed])
         return digests == list(listed.values())
@@ -318,34 +324,35 @@ class SparkEngine:
         if not self._are_whole(folder, files):
             raise CorruptRun(f"files in {folder} were altered after they were written; {again}")
 
-    def _collect(self, stage: str, entries: Any) -> list[dict[str, Any]]:
-        """Run a job; return the reports of its tasks, by partition."""
+    def _collect(self, stage: str, reports: Any) -> list[dict[str, Any]]:
+        """Run the job that makes a frame of reports; return the reports, in the order of the partitions."""
         total = sum(self.shards.sizes)
         self.progress(stage, 0, total)
         with explained_failure():
-            rows = [json.loads(row["report"]) for row in entries.collect()]
+            collected = [json.loads(row["report"]) for row in reports.collect()]
         self.progress(stage, total, total)
-        return rows
+        return collected
 
 
 def _read_notes(
-    entries: list[dict[str, Any]],
+    notes: list[dict[str, Any]],
     n_files: int,
     folder: Path,
-    write: Callable[[Path, list[Any]], dict[str, Any]],
+    write_rows: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The entries of files in order; Spark omits those without rows, which are written here."""
-    noted = {entry["number"]: entry["note"] for entry in entries}
+    """The manifest entries of files, by number. A note says where an executor wrote the entry."""
+    path_of = {note["number"]: folder / note["note"] for note in notes}
     return [
-        _checked(read_sealed(folder / noted[number]), folder)
-        if number in noted
-        else write(folder / executors.name_attempt("nothing", number), [])
+        _checked(read_sealed(path_of[number]), folder)
+        if number in path_of
+        # Spark omits a slot without rows: an empty file is written here.
+        else write_rows(folder / executors.name_attempt("nothing", number), [])
         for number in range(n_files)
     ]
 
 
 def _checked(record: dict[str, Any] | None, folder: Path) -> dict[str, Any]:
-    if record is None:
+    if record is None:  # the driver does not see the file
         raise CorruptRun(
             f"{folder} does not contain a file that an executor wrote there; give a work folder that all "
             "machines share"

@@ -1,4 +1,4 @@
-"""Sum numbers by key over a whole corpus exactly.
+"""Sum numbers by key over a whole corpus exactly: a :class:`Counting` in, :class:`Sums` out.
 
 A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum does not depend on the order of its
 terms: every engine, partition and number of threads gives identical digits.
@@ -15,7 +15,7 @@ from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.documents import Chunk
 from attomaton.graphs.grouping import merge_as_they_come, sum_by_key
 
-BITS = 30  # fractional bits of each of the two integers
+BITS = 30  # fractional bits of ``high``, and further bits of ``low``
 LARGEST_DENSE_SUMS = 1 << 27  # most keys of a dense table of sums: all pairs of 11,585 tokens
 DOCUMENT_CHUNK_TOKENS = 1 << 19  # tokens read at once, but at least one document
 MOST_BATCH_SUMS = 1 << 22  # most sums of one kind per batch: 100 MB
@@ -108,6 +108,7 @@ def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
 
 def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
     """The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out."""
+    # `>>` rounds down and `&` is the remainder, so high · 2³⁰ + low stays equal, also if low is negative
     high = high + (low >> BITS)
     low = low & ((1 << BITS) - 1)
     selected = (high != 0) | (low != 0)
@@ -153,7 +154,9 @@ class _DenseSums:
     """Sums with an entry for every possible key."""
 
     def __init__(self, size: int) -> None:
-        self._high, self._low = np.zeros(size, np.int64), np.zeros(size, np.int64)  # pages touched on demand
+        # the system provides zero pages when they are written, so keys that never occur cost nothing
+        self._high = np.zeros(size, np.int64)
+        self._low = np.zeros(size, np.int64)
 
     def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
         np.add.at(self._high, keys, high)

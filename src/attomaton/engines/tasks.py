@@ -1,8 +1,8 @@
-"""Run tasks over the chunks of a corpus and stages over its partitions in threads.
+"""Run tasks over the chunks of a corpus, and stages over the partitions of its queries, in threads.
 
-A :class:`Task` turns each chunk into tables, which are sorted and counted and wait in files to be merged. The
-files are recorded by job: a few shards of about :data:`JOB_TOKENS` tokens, or one larger shard. A
-:class:`Stage` works on one partition of the queries, each with its own record.
+:meth:`Workshop.run` runs a :class:`Task`, which turns each chunk into sorted tables. They wait in files until
+they are merged. The files are recorded by *job*: a few shards of about :data:`JOB_TOKENS` tokens, or one
+larger shard. :func:`run_weighed` runs a :class:`Stage`, or a merge, on each partition.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where tasks run: the folder of their files, threads, and tokens of a chunk."""
+    """Where tasks run: the folder of their files, the number of threads, and the tokens of a chunk."""
 
     folder: Path
     threads: int
@@ -53,7 +53,8 @@ class Workshop:
     def run(self, task: Task, shards: Shards) -> dict[str, list[Path]]:
         """Run a task over all shards; return its files by kind, in corpus order."""
         files: dict[str, list[Path]] = {}
-        done, total = 0, sum(shards.sizes)
+        done = 0  # tokens of the finished jobs
+        total = sum(shards.sizes)
 
         def report(tokens: int) -> None:
             self.progress(task.name, min(done + tokens, total), total)
@@ -62,7 +63,7 @@ class Workshop:
         for number, job in enumerate(shards.jobs(JOB_TOKENS)):
             digest = fingerprint(job, task.settings)
             stage_records = StageRecords(self.folder, f"{task.name}-{digest[:16]}", digest)
-            work = partial(self._run_job, task, job, stage_records.stage, report)
+            work = partial(self._run_job, task, job, stage_records.stage, report)  # of the job's number
             for entry in stage_records.run(number, work)["files"].values():
                 files.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -76,7 +77,8 @@ class Workshop:
     def _run_job(
         self, task: Task, job: Shards, stage: str, report: Callable[[int], object], number: int
     ) -> Record:
-        """Process a job's chunks in threads, few at a time; return its record."""
+        """Process the chunks of a job in threads; return the record of the job, with its files in order."""
+        # At most threads + 1 chunks are in memory: the oldest is waited for before the next one is read.
         entries: list[dict[str, Any]] = []
         waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
         done = 0
@@ -105,6 +107,7 @@ class Workshop:
         return {"files": {entry["name"]: entry for entry in entries}}
 
     def _process(self, task: Task, chunk: Chunk, stem: str) -> list[dict[str, Any]]:
+        # Write the tables of one chunk to files named `stem-number`; return the entries of the files
         return [
             {**write_unmerged(self.folder / f"{stem}-{number}.{task.suffix}", table), "kind": kind}
             for number, (kind, table) in enumerate(task.process(chunk))
@@ -176,13 +179,13 @@ def run_weighed(
     report: Callable[[int], object],
     stop: Event,
 ) -> list[Record]:
-    """Do ``work`` on partitions 0, 1, 2 … in threads; partitions heavier than ``max_weight`` run alone.
+    """Return ``work(number)`` for each partition 0, 1, 2 …, computed in threads.
 
-    ``report`` gets the weight of what is done. If a partition fails, ``stop`` is set, so that others end
-    early.
+    Partitions heavier than ``max_weight`` run first, one at a time. ``report`` gets the total weight of the
+    finished partitions. If a partition fails, ``stop`` is set, so that others end early.
     """
     records: dict[int, Record] = {}
-    done = 0
+    done = 0  # weight of the finished partitions
     heavy = [number for number, weight in enumerate(weights) if weight > max_weight]
     light = [number for number, weight in enumerate(weights) if weight <= max_weight]
     release_memory()  # of the stage before

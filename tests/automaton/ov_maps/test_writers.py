@@ -1,13 +1,13 @@
 """Labels that several keys of a context write."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.ov_maps.settle import written_edges_by_definition
 from attomaton.automaton.ov_maps.writers import count_writers, find_writers, pull_first
 from attomaton.graphs.choices import choices_by_definition
 
@@ -18,6 +18,18 @@ lists = st.lists(
     min_size=1,
     max_size=12,
 )
+
+
+def written_edges_by_definition(
+    samples: at.Samples, writing: Writing, chosen: Sequence[int]
+) -> Counter[tuple[int, int, int]]:
+    """Count the edges (query, winner, loser) by definition, for tests of :meth:`Writers.edges`."""
+    edges: Counter[tuple[int, int, int]] = Counter()
+    for (context, label), key in zip(samples, chosen, strict=True):
+        for loser in set(context):
+            if int(writing.write(np.array([loser]))[0]) != label:
+                edges[context[-1], key, loser] += 1
+    return edges
 
 
 def as_samples(rows):

@@ -5,9 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 import attomaton as at
-from attomaton.automaton.repetition.loops import find_loops, list_cycles, loops_by_definition
+from attomaton.automaton.repetition.loops import WindowTokens, find_loops, list_cycles, next_windows
 from attomaton.automaton.repetition.odds import Odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora.prompts import Names
@@ -18,6 +20,32 @@ def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:
     levels = rng.integers(0, n_levels, (size, size)).astype(float)
     levels[rng.random((size, size)) < 0.2] = -np.inf
     return Odds(np.arange(size, dtype=np.int32), levels, rng.normal(size=(size, size)), Names())
+
+
+def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
+    """The cycles by definition: visit all K^T windows, and find the sets that no text leaves."""
+    size = len(odds.tokens)
+    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
+    number_of = {state: index for index, state in enumerate(states)}
+    edges = [(number_of[a], number_of[b]) for a in states for b in next_windows(odds, a, window)]
+    source, target = np.array(edges).T
+    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
+    components = connected_components(graph, directed=True, connection="strong")[1]
+    left = np.unique(components[source[components[source] != components[target]]])
+    closed = np.flatnonzero(~np.isin(components, left))  # windows of components that no text leaves
+    return sorted({_cycle_of(odds, states[index], window) for index in closed})
+
+
+def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
+    """The cycle in which this window of a closed component is, from its lowest token."""
+    walked = [state[-1]]
+    for _ in range(len(odds.tokens) * window):
+        (state,) = next_windows(odds, state, window)
+        if state[-1] == walked[0]:
+            break
+        walked.append(state[-1])
+    lowest = walked.index(min(walked))
+    return (*walked[lowest:], *walked[:lowest])
 
 
 @given(seed=st.integers(0, 10**9), size=st.integers(1, 4), window=st.integers(1, 4))
@@ -78,7 +106,7 @@ def test_many_windows_are_solved_by_iteration_to_the_same_probabilities(
 ) -> None:
     table = np.exp(np.random.default_rng(0).normal(size=(4, 4)))
     at_once = find_loops(table, [0, 1, 2, 3], window=4)
-    monkeypatch.setattr("attomaton.automaton.repetition.loops.DIRECT", 10)
+    monkeypatch.setattr("attomaton.automaton.repetition.loops.MOST_SOLVED_DIRECTLY", 10)
     iterated = find_loops(table, [0, 1, 2, 3], window=4)
     assert at_once.probabilities is not None
     assert iterated.probabilities == pytest.approx(at_once.probabilities, abs=1e-9)

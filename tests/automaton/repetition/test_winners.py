@@ -8,12 +8,13 @@ from hypothesis import given, settings, strategies as st
 
 import attomaton as at
 from attomaton.automaton.generation import generate_by_definition
+from attomaton.automaton.repetition import limits
 from attomaton.automaton.repetition.counts import draw_counts
 from attomaton.automaton.repetition.flow import find_exponents, find_jacobian
-from attomaton.automaton.repetition.limits import judge_limit
+from attomaton.automaton.repetition.limits import find_single_limits, judge_limit
 from attomaton.automaton.repetition.odds import read_odds
 from attomaton.automaton.repetition.winners import Winners
-from attomaton.base.errors import AttomatonError, CorruptRun
+from attomaton.base.errors import AttomatonError, CorruptRun, UnsupportedOption
 from attomaton.base.native import find_steady
 
 
@@ -221,6 +222,28 @@ def test_a_limit_is_called_a_range_only_where_a_line_stands_still() -> None:
 def test_a_layer_that_is_none_is_refused(layer: object) -> None:
     with pytest.raises(AttomatonError, match="odds"):
         at.winners(layer)
+
+
+def test_more_starts_than_evaluations_are_refused() -> None:
+    with pytest.raises(UnsupportedOption, match="starts"):
+        at.winners(np.ones((2, 2)), starts=60_001)
+
+
+def test_the_work_on_limits_of_one_token_is_bounded(monkeypatch) -> None:
+    judged: list[int] = []
+
+    def judge(odds, shares):
+        judged.append(int(shares.argmax()))
+        return judge_limit(odds, shares)
+
+    monkeypatch.setattr(limits, "judge_limit", judge)
+    table = np.ones((4, 4))  # under each token, all tokens are tied: 4³ of work for each limit
+    list(find_single_limits(table, np.arange(4)))
+    assert judged == [0, 1, 2, 3]
+    judged.clear()
+    monkeypatch.setattr(limits, "MOST_BEND_WORK", 100)
+    list(find_single_limits(table, np.arange(4)))
+    assert judged == [0, 1]
 
 
 def test_large_vocabularies_need_a_prompt() -> None:

@@ -1,4 +1,8 @@
-"""The automaton of a head that writes other tokens than it reads, its coverage, and its explanations."""
+"""The automaton of a head that writes other tokens than it reads, its coverage, and its explanations.
+
+The head reads *keys* (:mod:`~attomaton.automaton.ov_maps.maps`): an :class:`Automaton` whose tokens are keys
+predicts the keys that are read, and :func:`predict_written` maps them to the tokens that are written.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -94,16 +98,18 @@ class WritingExplanation(Explanation):
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     def _written_rows(self) -> list[tuple[str, float, str]]:
+        # The text, the probability and the keys of each written token, most probable first
         writers: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             writers.setdefault(token, []).append(self.name(key))
-        falling = sorted(self.written.items(), key=lambda item: -item[1])
+        ranked = sorted(self.written.items(), key=lambda item: -item[1])
         return [
-            (self.token_name(token), probability, " ".join(writers[token])) for token, probability in falling
+            (self.token_name(token), probability, " ".join(writers[token])) for token, probability in ranked
         ]
 
     @property
     def written_lines(self) -> list[str]:
+        """One line for each written token, most probable first."""
         return [
             f"writes {token} with probability {probability:.6f}, where it reads {keys}"
             for token, probability, keys in self._written_rows()
@@ -120,8 +126,8 @@ class WritingExplanation(Explanation):
             (token, Bar(probability, f"{probability:.6f}"), keys)
             for token, probability, keys in self._written_rows()
         ]
-        title, rule, *blocks = super()._blocks()
-        return [title, rule, Grid("Written", ["token", "probability", "keys that write it"], rows), *blocks]
+        query, rule, *blocks = super()._blocks()
+        return [query, rule, Grid("Written", ["token", "probability", "keys that write it"], rows), *blocks]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
         """The explanation as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
@@ -156,10 +162,12 @@ class WritingAutomaton(Tabular, Attention):
             )
 
     def __repr__(self) -> str:
+        # "2 queries, 4 components" of "Automaton(2 queries, 4 components, 2 tokens)"; its tokens are keys
         size = repr(self.reads).partition("(")[2].rpartition(", ")[0]
         return f"WritingAutomaton({self.writing.name}: {size}, {count_noun(self.n_tokens, 'token')})"
 
     def __getattr__(self, name: str) -> Any:
+        # called only for a missing attribute: an attribute of Automaton is one of `reads`
         if not name.startswith("_") and (hasattr(Automaton, name) or name in READ_ATTRIBUTES):
             raise AttributeError(
                 f"the automaton of a head that writes other tokens has no attribute {name}; use "
@@ -201,9 +209,10 @@ class WritingAutomaton(Tabular, Attention):
         """The attention weight of each position, shape (len(context),), over all ways of reading it."""
         ids, prediction, _ = self._predict_keys(context)
         bags = prediction.bags
+        # All positions of a key have equal weight. A position has the weights of all keys of its token.
         tokens, row = np.unique(self.writing.token_of(bags.token), return_inverse=True)
-        by_token = sum_at(row, prediction.probabilities / bags.multiplicity, len(tokens))
-        return by_token[np.searchsorted(tokens, ids)]
+        weight_of_token = sum_at(row, prediction.probabilities / bags.multiplicity, len(tokens))
+        return weight_of_token[np.searchsorted(tokens, ids)]
 
     def retrieve(self, context: Context) -> Int32:
         """The distinct tokens of the context that are read, ascending, without unknown words."""
@@ -225,6 +234,7 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _reachable(self, samples: Samples) -> Bags:
+        # The token counts of the samples that are scored: those whose label some key writes
         n_writers = count_writers(self.writing.read(samples), self.writing)
         reached = samples.take(n_writers > 0)
         if not len(reached):
@@ -236,13 +246,15 @@ class WritingAutomaton(Tabular, Attention):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        context, no_evidence = list(prompt), 0
+        # The `n` tokens after the prompt, and how many of them were drawn without evidence
+        context = list(prompt)
+        n_without_evidence = 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
-            answer = self._predict_ids([visible])
-            context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
-            no_evidence += bool(answer.no_evidence[0])
-        return tuple(context[len(prompt) :]), no_evidence
+            prediction = self._predict_ids([visible])
+            context.append(int(prediction.bags.token[choose(prediction.probabilities, rng)]))
+            n_without_evidence += bool(prediction.no_evidence[0])
+        return tuple(context[len(prompt) :]), n_without_evidence
 
     def save(
         self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
@@ -254,7 +266,7 @@ class WritingAutomaton(Tabular, Attention):
 
     @classmethod
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "WritingAutomaton":
-        """Open the run folder of such a head; ``whole`` is that of :meth:`Automaton.load`."""
+        """Open the run folder of a head that writes; ``whole`` is that of :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:
             raise UnsupportedOption(f"the run {path} has no map of written tokens; use Automaton.load")
@@ -267,11 +279,13 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _predict_keys(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
+        # The token ids of a context, the prediction of the keys that are read, and the names of tokens
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
 def _fields_of(base: Any, result: Any) -> dict[str, Any]:
+    # The values of a result in the fields of its base class
     return {field.name: getattr(result, field.name) for field in fields(base)}
 
 
@@ -290,7 +304,8 @@ def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchP
         return replace(key_prediction, bags=replace(bags, samples=samples))
     tokens = writing.write(bags.token)
     pairs = pack_pairs(bags.sample, tokens)
-    order = np.lexsort((-key_prediction.probabilities, pairs))  # most probable key first
+    # sorted by sample and written token, the most probable key of each pair first
+    order = np.lexsort((-key_prediction.probabilities, pairs))
     starts = run_starts(pairs[order])
     best = order[starts]
     multiplicity = np.add.reduceat(bags.multiplicity[order], starts)
@@ -303,6 +318,7 @@ def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchP
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
+    # Write the run of `reads`, with the record `writes.json` that :func:`open_writing` reads
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,
@@ -310,12 +326,14 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
         "reach": asdict(automaton.reach),
         "settling": asdict(automaton.settling),
         "window": automaton.window,
+        # with one way, keys are tokens, so the run of `reads` has this vocabulary already
         "vocabulary": None if words is None or automaton.writing.n_ways == 1 else words.to_record(),
     }
     write_automaton(building, automaton.reads, about, {WRITES: record})
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
+    # The automaton of a head that writes, from an open run; errors in `writes.json` name the folder
     record: Any = run.run.records[WRITES]
     with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))
@@ -323,8 +341,9 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary and the table in writes.json have different sizes")
-        reach, settling = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)
+        reach = Reach(**record["reach"])
+        settling = Settling(**record["settling"])
         reads = open_automaton(run, whole=whole)
         return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

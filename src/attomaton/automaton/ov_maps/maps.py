@@ -72,14 +72,17 @@ class Writing:
 
     @property
     def n_ways(self) -> int:
+        """The number of ways to read a token."""
         return len(self.table)
 
     @property
     def n_tokens(self) -> int:
+        """The size of the vocabulary."""
         return self.table.shape[1]
 
     @property
     def n_keys(self) -> int:
+        """The number of keys: one for each way and token."""
         return self.table.size
 
     @cached_property
@@ -90,6 +93,7 @@ class Writing:
 
     def token_of(self, keys: Integers) -> Int32:
         """The token that each key reads; keys from ``n_keys`` on are unknown words."""
+        # unknown words follow the keys as they follow the tokens: key n_keys + i is token n_tokens + i
         unknown = keys - (self.n_keys - self.n_tokens)
         return np.where(keys >= self.n_keys, unknown, keys % max(self.n_tokens, 1)).astype(np.int32)
 
@@ -126,6 +130,7 @@ class Writing:
 
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
         """The keys that each token offers, later ways first, and the index of the token of each key."""
+        # Rows are tokens. Columns are ways in descending order, so the last column is the first way.
         in_vocabulary = tokens < self.n_tokens
         is_offered = np.zeros((len(tokens), self.n_ways), bool)
         is_offered[in_vocabulary] = self.offered.T[tokens[in_vocabulary], ::-1]
@@ -151,12 +156,14 @@ class KeyNames:
 
     def __call__(self, token: int) -> str:
         key = np.array([token])
-        read, written = int(self.writing.token_of(key)[0]), int(self.writing.write(key)[0])
+        read = int(self.writing.token_of(key)[0])
+        written = int(self.writing.write(key)[0])
         name = self.name(read)
         return name if read == written or self.writing.n_ways == 1 else f"{name} → {self.name(written)}"
 
 
 def check_named(writes: Any) -> Writes:
+    # The argument `writes` itself; a text must be the name of a map
     if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
@@ -166,6 +173,7 @@ def check_named(writes: Any) -> Writes:
 
 
 def read_map(path: str) -> dict[str, str | int]:
+    # A map of tokens to tokens from a JSON file
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
@@ -183,6 +191,7 @@ def read_map(path: str) -> dict[str, str | int]:
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
+    # The map that a user names or gives; samples and vocabulary are those of the corpus
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)
@@ -191,11 +200,13 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
     if isinstance(writes, Mapping):
         return Writing(check_writes(_number_writes(writes, vocabulary), samples.n_tokens)[None])
     table: Any = np.asarray(writes)
+    # one row for each way; `check_writes` refuses an array of another shape
     rows = table if table.ndim == 2 and len(table) else table[None] if table.ndim == 1 else [table]
     return Writing(np.array([check_writes(row, samples.n_tokens) for row in rows]))
 
 
 def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[int, int]:
+    # a map of ids; a pair is left out if the text that it reads is not in the corpus
     if not any(isinstance(token, str) for pair in writes.items() for token in pair):
         return dict(writes)
     if vocabulary is None:

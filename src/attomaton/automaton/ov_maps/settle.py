@@ -1,10 +1,10 @@
 """Which key was read, where several keys write the label: choose, solve, and repeat until no choice changes.
 
-Each round solves a convex problem that bounds the loss from above. Then it chooses for each sample the
-*writer* (a key that writes the label) with the largest mass in the limit. The new choice lowers the bound at
-the current scores. So from round to round the limit of the bound never rises, and where it does not fall
-W_svm does not grow. There are finitely many choices, so the rounds end. The result is a local optimum:
-another choice of writers may have a smaller loss. See docs/generation.md.
+Each round of :func:`settle_choice` solves a convex problem that bounds the loss from above. Then it chooses
+for each sample the *writer* (a key that writes the label) with the largest mass in the limit. The new choice
+lowers the bound at the current scores. So from round to round the limit of the bound never rises, and where
+it does not fall W_svm does not grow. There are finitely many choices, so the rounds end. The result is a
+local optimum: another choice of writers may have a smaller loss. See docs/generation.md.
 
 Let A be the keys of a context X that write the label, R the other keys, and m_x the count of the key x. At
 scores s the loss of a sample is
@@ -17,13 +17,11 @@ once a key a is chosen for every sample, edges and choices are those of these sm
 key that does not write the label, and is not compared with the other keys of A.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attomaton.automaton.ov_maps.maps import Writing
 from attomaton.automaton.ov_maps.writers import Writers, pull_first
 from attomaton.automaton.runs.nodes import Nodes, NodeScores
 from attomaton.base.progress import Progress, silent
@@ -76,6 +74,7 @@ class WritingProblem:
     threads: int | None = None
 
     def take(self, queries: Bool) -> "WritingProblem":
+        """The samples of the queries where the mask (n_keys,) is true."""
         return replace(
             self,
             alone=self.alone.take(queries[self.alone.queries]),
@@ -84,6 +83,7 @@ class WritingProblem:
         )
 
     def edges(self, chosen: Int32) -> EdgeTable:
+        """The edges of all samples if the keys ``chosen`` (n_several,) were read."""
         tables = [extract_edges(self.alone, threads=self.threads)]
         if len(self.several):
             tables.append(self.several.edges(chosen))
@@ -95,12 +95,14 @@ class WritingProblem:
         return merge_edges(tables).filter(min_support=self.min_support)
 
     def choices(self, chosen: Int32, components: Components) -> ChoiceTable:
+        """The choices inside components, if the keys ``chosen`` were read."""
         plain = extract_choices(self.alone, components, threads=self.threads)
         if not len(self.several):
             return plain
         return count_choices([plain, self.several.choices(chosen, components)])
 
     def solve(self, chosen: Int32, progress: Progress = silent) -> Solved:
+        """Both sides of the convex problem that remains once these keys are chosen."""
         return solve_edges(
             self.edges(chosen),
             lambda components: self.choices(chosen, components),
@@ -117,28 +119,31 @@ def choose_first(problem: WritingProblem) -> Int32:
     alone = [Writers(bags, bags.token == bags.samples.labels[bags.sample]) for bags in chunks]
     writers, pull = pull_first([several, *alone])
     rows, _ = find_rows(writers, pack_pairs(several.queries[several.bags.sample], several.bags.token))
+    # rounded, so that pulls that are equal up to rounding tie, and the lowest key is picked
     return several.pick(pull[rows].round(12) if len(writers) else np.zeros(0))
 
 
 def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
-    """The writers with the largest mass in the limit; a choice stays unless another writer has more.
-
-    The writer with the higher hard score has more mass. If hard scores tie, and keys that do not write the
-    label get some probability, the writer with the larger m e^{soft} has more mass.
-    """
-    bags, writes = writers.bags, writers.writes
+    """The writers with the largest mass in the limit; a choice stays unless another writer has more."""
+    # The writer with the higher hard score has more mass. If hard scores tie, and keys that do not write the
+    # label get some probability, the writer with the larger m e^{soft} has more mass.
+    bags = writers.bags
+    writes = writers.writes
+    # by entry of the bags; −∞ and 0 where there is no evidence
     hard = np.where(nodes.is_node, nodes.hard, -np.inf)
     log_mass = np.where(nodes.is_node, nodes.soft, 0.0) + np.log(bags.multiplicity)
+    # by sample: the highest hard score of a writer, and whether a key that does not write gets probability
     best_hard = largest_of(bags.sample[writes], hard[writes], len(writers))
     is_level = nodes.is_node & (hard >= best_hard[bags.sample] - SCORE_TIE)
     is_top = writes & is_level
     loses_mass = occurs(bags.sample[~writes & is_level], len(writers))
     best_mass = largest_of(bags.sample[is_top], log_mass[is_top], len(writers))
-    current = np.flatnonzero(writes & (bags.token == chosen[bags.sample]))
+    current = np.flatnonzero(writes & (bags.token == chosen[bags.sample]))  # one entry for each sample
     stays = hard[current] >= best_hard - SCORE_TIE
     stays &= ~loses_mass | (log_mass[current] >= best_mass - SCORE_TIE)
-    stays |= np.isneginf(best_hard)
+    stays |= np.isneginf(best_hard)  # no evidence about any writer
     likeliest = np.flatnonzero(is_top & (log_mass >= best_mass[bags.sample] - SCORE_TIE))
+    # entries are sorted by sample and key: the first of a sample is the lowest key
     lowest = likeliest[run_starts(bags.sample[likeliest])] if len(likeliest) else likeliest
     again = chosen.copy()
     again[bags.sample[lowest]] = bags.token[lowest]
@@ -146,11 +151,13 @@ def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
 
 
 def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
+    """The key that is read in each sample with several writers, shape (n_several,), and how it was chosen."""
     several = problem.several
     if not len(several):
         return np.empty(0, np.int32), Settling(0, 0, settled=True)
     chosen = choose_first(problem)
     size = problem.alone.n_tokens
+    # Queries are independent without embeddings: only those where a choice changed are solved again.
     active = occurs(several.queries, size)
     for round_number in range(1, MOST_ROUNDS + 1):
         progress(f"choosing the keys to read, round {round_number}")
@@ -168,14 +175,3 @@ def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) ->
         if problem.embeddings is None:
             active = occurs(writers.queries[changed], size)
     return chosen, Settling(len(several), MOST_ROUNDS, settled=False)
-
-
-def written_edges_by_definition(
-    samples: Samples, writing: Writing, chosen: Sequence[int]
-) -> Counter[tuple[int, int, int]]:
-    edges: Counter[tuple[int, int, int]] = Counter()
-    for (context, label), key in zip(samples, chosen, strict=True):
-        for loser in set(context):
-            if int(writing.write(np.array([loser]))[0]) != label:
-                edges[context[-1], key, loser] += 1
-    return edges

@@ -32,30 +32,39 @@ class Writers:
 
     @property
     def queries(self) -> Int32:
+        """The key at the end of each context, shape (n_samples,)."""
         return self.bags.samples.queries
 
     @property
     def n_writers(self) -> Int64:
+        """The number of keys of each context that write the label, shape (n_samples,)."""
         return np.bincount(self.bags.sample[self.writes], minlength=len(self))
 
     def take(self, mask: Bool) -> "Writers":
+        """The samples where ``mask`` (n_samples,) is true."""
         if mask.all():
             return self
-        bags, entries = self.bags, mask[self.bags.sample]
-        sample = (np.cumsum(mask) - 1)[bags.sample[entries]]
+        bags = self.bags
+        entries = mask[bags.sample]
+        sample = (np.cumsum(mask) - 1)[bags.sample[entries]]  # numbered among the taken samples
         taken = Bags(bags.samples.take(mask), sample, bags.token[entries], bags.multiplicity[entries])
         return Writers(taken, self.writes[entries])
 
     def pick(self, values: Float64) -> Int32:
         """The writer of each sample with the largest of ``values`` (n_entries,); the lowest key in a tie."""
-        sample, key, value = self.bags.sample[self.writes], self.bags.token[self.writes], values[self.writes]
+        sample = self.bags.sample[self.writes]
+        key = self.bags.token[self.writes]
+        value = values[self.writes]
         best = np.flatnonzero(value >= largest_of(sample, value, len(self))[sample])
+        # entries are sorted by sample and key: the first of a sample is the lowest key
         return key[best[run_starts(sample[best])]] if len(best) else key[:0]
 
     def label(self, chosen: Int32) -> Samples:
+        """The samples with the keys ``chosen`` (n_samples,) as labels."""
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
+        """The edges if the keys ``chosen`` were read: each beats all keys that do not write the label."""
         bags = self.bags
         sample_of_loser = bags.sample[~self.writes]
         losers = bags.token[~self.writes]
@@ -75,13 +84,15 @@ class Writers:
         has_several = np.bincount(bags.sample[is_member], minlength=len(self)) > 1
         is_member &= has_several[bags.sample]
         rows = np.flatnonzero(has_several)
-        offsets = group_borders((np.cumsum(has_several) - 1)[bags.sample[is_member]], len(rows))
+        row_of_sample = np.cumsum(has_several) - 1
+        offsets = group_borders(row_of_sample[bags.sample[is_member]], len(rows))
         members = bags.token[is_member], bags.multiplicity[is_member].astype(np.int32)
         counts = np.ones(len(rows), np.int64)
         return count_choices([make_choices(self.queries[rows], chosen[rows], offsets, *members, counts)])
 
 
 def _find_components(components: Components, queries: Int32, keys: Int32) -> tuple[Int64, Bool]:
+    # the component of each pair (query, key), and whether the key is a node; if not, any number
     nodes = pack_pairs(components.query_of_node, components.token_of_node)
     rows, is_node = find_rows(nodes, pack_pairs(queries, keys))
     component = components.component_of_node
@@ -89,10 +100,12 @@ def _find_components(components: Components, queries: Int32, keys: Int32) -> tup
 
 
 def find_writers(keys: Samples, writing: Writing) -> Writers:
+    # The samples whose label some key writes; contexts are keys, labels are tokens
     return _mark_writers(keys.take(count_writers(keys, writing) > 0), writing)
 
 
 def count_writers(keys: Samples, writing: Writing) -> Int64:
+    # The number of keys of each context that write the label, shape (n_samples,), in bounded memory
     counts = (_mark_writers(chunk, writing).n_writers for chunk in keys.chunks(CHUNK_VALUES))
     return np.concatenate([np.zeros(0, np.int64), *counts])
 
@@ -103,18 +116,17 @@ def _mark_writers(keys: Samples, writing: Writing) -> Writers:
 
 
 def pull_first(samples: Sequence[Writers]) -> tuple[Int64, Float64]:
-    """The pairs (query, key) that are writers in some sample, and how the first step changes their scores.
-
-    The pairs are packed. At zero scores the negative gradient of the summed loss is Σ m_x [x ∈ A] / m(A) −
-    m_x / T over the samples of a query. A are the keys that write the label, m(A) is their number of
-    positions, and T that of all keys.
-    """
+    """The pairs (query, key) that are writers in some sample, and how the first step changes their scores."""
+    # The pairs are packed. At zero scores the negative gradient of the summed loss is Σ m_x [x ∈ A] / m(A) −
+    # m_x / T over the samples of a query. A are the keys that write the label, m(A) is their number of
+    # positions, and T that of all keys.
     pairs_of = [pack_pairs(group.queries[group.bags.sample], group.bags.token) for group in samples]
     of_writers = [pairs[group.writes] for pairs, group in zip(pairs_of, samples, strict=True)]
     writers = distinct_keys(np.concatenate(of_writers))
     pull = np.zeros(len(writers))
     for pairs, group in zip(pairs_of, samples, strict=True):
-        bags, writes = group.bags, group.writes
+        bags = group.bags
+        writes = group.writes
         count = bags.multiplicity.astype(np.float64)
         n_writing = sum_at(bags.sample[writes], count[writes], len(group))
         gain = np.where(writes, count / np.maximum(n_writing, 1.0)[bags.sample], 0.0)

@@ -18,7 +18,7 @@ from attomaton.base.native import append_tokens
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 
-DRAWN_AT_ONCE = 1_000_000
+DRAWN_AT_ONCE = 1_000_000  # random numbers in memory
 MOST_TEXT_STEPS = 100_000_000_000  # some hours for a few tokens
 
 
@@ -94,12 +94,14 @@ def draw_counts(
     """
     odds, indices = read_odds(layer, prompt)
     checked = check_text_lengths(lengths, len(indices))
-    runs, rng = whole_number(runs, "runs", least=1), make_rng(seed)
+    runs = whole_number(runs, "runs", least=1)
+    rng = make_rng(seed)
     counts = [_count_text(odds, indices, checked, rng) for _ in range(runs)]
     return TextCounts(odds.tokens, checked, np.array(counts))
 
 
 def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
+    """The lengths as an array; they must rise, and be at least ``shortest``, the length of the prompt."""
     checked = [whole_number(length, "a length", least=shortest, most=MOST_TEXT_STEPS) for length in lengths]
     if not checked or checked != sorted(set(checked)):
         raise UnsupportedOption("the lengths do not increase; give each length once, in ascending order")
@@ -111,13 +113,16 @@ def count_prompt(indices: Int64, n_tokens: int) -> Float64:
 
 
 def _count_text(odds: Odds, prompt: Int64, lengths: Int64, rng: np.random.Generator) -> Float64:
-    table, counts = np.ascontiguousarray(odds.among()), count_prompt(prompt, len(odds.tokens))
-    last, length = int(prompt[-1]), len(prompt)
+    # The counts of the tokens in one text at these lengths, shape (n_lengths, K)
+    table = np.ascontiguousarray(odds.among())
+    counts = count_prompt(prompt, len(odds.tokens))  # `append_tokens` adds to it
+    last = int(prompt[-1])
+    length = len(prompt)
     counts_at: list[Float64] = []
     for target in lengths.tolist():
         while length < target:
-            n = min(DRAWN_AT_ONCE, target - length)
-            last = append_tokens(table, counts, last, rng.random(n))
-            length += n
+            n_drawn = min(DRAWN_AT_ONCE, target - length)
+            last = append_tokens(table, counts, last, rng.random(n_drawn))
+            length += n_drawn
         counts_at.append(counts.copy())
     return np.array(counts_at)

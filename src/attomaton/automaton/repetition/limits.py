@@ -1,8 +1,9 @@
 """The limits of the flow of token shares: found by following the flow, certified from the shares alone.
 
-The flow (:mod:`~attomaton.automaton.repetition.flow`) is followed far in ln t. The tokens that remain are the
-candidates for winners, and Newton's method on ρ_j = 1 gives their shares to rounding. The certificate is
-recomputed from the shares: ρ = 1 on the winners, ρ < 1 elsewhere, and nearby shares return.
+:func:`find_limit` follows the flow (:mod:`~attomaton.automaton.repetition.flow`, which defines x, w and ρ)
+far in ln t. The tokens that remain are the candidates for winners, and Newton's method on ρ_j = 1 gives their
+shares to rounding. :func:`judge_limit` computes the certificate (:class:`Limit`) from these shares alone:
+ρ = 1 on the winners, ρ < 1 elsewhere, and nearby shares return.
 
 If some fading tokens, the set Z, also have ρ = 1, the first order does not decide. Near the limit their
 shares y follow dy_j / d ln t = y_j ((A y)_j + O(y²)). Column k of A is the derivative of q_j / x_j along the
@@ -39,6 +40,9 @@ TIED_EXPONENT = 1e-12  # |1 − ρ| of a fading token, or a singular value, that
 BEND_MARGIN = 1e-6  # distance from 0 at which the second order decides
 NEAR_LIMIT = 0.01  # distance to a limit at which a flow counts as ending there
 SPANS = (10.0, 100.0, 1_000.0, 10_000.0)  # values of ln t up to which the flow is followed
+NEWTON_STEPS = 50  # most steps of Newton's method, which needs about five
+NEWTON_ATOL = 1e-15  # largest change of a share in the last step
+MOST_BEND_WORK = 100_000_000_000  # Σ (tied tokens)³ of the limits with one winner: some minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +122,22 @@ class Limit:
 
 
 def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> Limit | None:
+    """The limit of the flow from these shares, certified if possible; None if the flow does not converge."""
     budget = islice(allow_evaluations(len(odds)) if budget is None else budget, MOST_EVALUATIONS)
     with np.errstate(divide="ignore"):
         log_odds = np.log(odds)
-    time, uncertified = 0.0, None
+    time = 0.0
+    uncertified = None
     for span in SPANS:
         try:
             shares = follow_flow(odds, shares, np.array([time, span]), budget)[-1]
         except UncertifiedSolution:
             return uncertified
-        shares, time = np.maximum(shares, np.finfo(np.float64).tiny), span
+        shares = np.maximum(shares, np.finfo(np.float64).tiny)
+        time = span
         present: Bool = shares > FADED_SHARE
-        fading = present & (find_rates(log_odds, np.log(shares)) * span < -0.5)  # 1/ln t: at the rate −1/ln t
+        # A share that falls like 1/ln t has the rate −1/ln t, which is −1/span now: it is present but fading.
+        fading = present & (find_rates(log_odds, np.log(shares)) * span < -0.5)
         refined = [_refine_limit(odds, shares, winners) for winners in (present, present & ~fading)]
         limits = [limit for limit in refined if limit]
         for limit in limits:
@@ -140,6 +148,8 @@ def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> 
 
 
 def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
+    # The limit with at most these winners, if it is near `shares` and may attract them; otherwise None.
+    # Newton's method may shrink a share to almost 0: that token is no winner, and the rest is solved again.
     refined = np.where(winners, shares, 0.0)
     while True:
         alive = refined > FADED_SHARE
@@ -153,8 +163,9 @@ def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None
         if solved.min() > FADED_SHARE:
             break
     limit = judge_limit(odds, refined)
-    is_near: bool = np.abs(refined - shares).max() <= NEAR_LIMIT
+    is_near: bool = np.abs(refined - shares).max() <= NEAR_LIMIT  # Newton's method may go anywhere
     repels = limit.bend > BEND_MARGIN and limit.ties.sum() == 1
+    # "not >": the rate is NaN if the winners form sets that do not reach each other
     is_fixed = (
         limit.residual <= EXACT_SHARE and limit.slack >= -TIED_EXPONENT and not limit.rate > EXACT_SHARE
     )
@@ -165,11 +176,13 @@ def _solve_winners(odds: Float64, shares: Float64) -> Float64 | None:
     """Newton's method on ρ = 1 over winners, with shares that sum to 1; None if a share leaves (0, 2)."""
     if not (odds > 0).any(axis=1).all():
         return None
-    for _ in range(50):
-        sums = odds @ shares
-        residual = 1.0 - (shares / sums) @ odds
+    for _ in range(NEWTON_STEPS):
+        sums = odds @ shares  # Σ_l w_il x_l
+        residual = 1.0 - (shares / sums) @ odds  # 1 − ρ
         scaled = odds / sums[:, None]
-        derivative = scaled.T - scaled.T @ (shares[:, None] * scaled)
+        derivative = scaled.T - scaled.T @ (shares[:, None] * scaled)  # ∂ρ_j / ∂x_k
+        # The last row keeps the sum of the shares at 1. Limits on a line make the system singular, hence the
+        # least-squares solution.
         step: Any = np.linalg.lstsq(
             np.vstack([derivative, np.ones(len(shares))]),
             np.append(residual, 1.0 - shares.sum()),
@@ -178,18 +191,19 @@ def _solve_winners(odds: Float64, shares: Float64) -> Float64 | None:
         shares = shares + step
         if not ((shares > 0) & (shares < 2)).all():
             return None
-        if np.abs(step).max() < 1e-15:
+        if np.abs(step).max() < NEWTON_ATOL:
             break
     return shares / shares.sum()
 
 
 def judge_limit(odds: Float64, shares: Float64) -> Limit:
+    """Compute every certificate of a limit from its shares (K,), which are 0 for fading tokens."""
     winners = shares > 0
-    among_winners = odds[np.ix_(winners, winners)], shares[winners]
+    odds_of_winners = odds[np.ix_(winners, winners)]
     exponents = find_exponents(odds, shares)
     residual = float(np.abs(exponents[winners] - 1).max())
     slack = float((1 - exponents[~winners]).min(initial=np.inf))
-    rate = _find_rate(*among_winners)
+    rate = _find_rate(odds_of_winners, shares[winners])
     astray = _find_astray(odds, winners, exponents)
     tied: Bool = ~winners & (np.abs(1 - exponents) <= TIED_EXPONENT)
     slack_of_untied = (1 - exponents[~winners & ~tied]).min(initial=np.inf)
@@ -207,22 +221,29 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
         slack=slack,
         rate=np.nan if np.isnan(rate) else max(rate, -slack),
         bend=_find_bend(odds, shares, tied) if needs_bend else np.nan,
-        neutral=_is_on_line(*among_winners),
+        neutral=_is_on_line(odds_of_winners, shares[winners]),
         returns=not astray.any(),
     )
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
+    # The largest real part of an eigenvalue of the matrix that the module docstring makes from A.
+    # From here on, the indices are those of the winners and of the tied tokens Z.
     involved = (shares > 0) | tied
-    odds, shares, tied = odds[np.ix_(involved, involved)], shares[involved], tied[involved]
-    jacobian, sums = find_jacobian(odds, shares), odds @ shares
+    odds = odds[np.ix_(involved, involved)]
+    shares = shares[involved]
+    tied = tied[involved]
+    # The directions d have one column for each tied token: d is a unit vector on Z. On the winners, d solves
+    # (jacobian d)_winners = 0 with Σ d = 0, by least squares.
+    jacobian = find_jacobian(odds, shares)
     system = np.vstack([jacobian[~tied][:, ~tied], np.ones((~tied).sum())])
     right = np.vstack([jacobian[~tied][:, tied], np.ones(tied.sum())])
-    directions = np.zeros((len(shares), tied.sum()))  # d, one column for each tied token
+    directions = np.zeros((len(shares), tied.sum()))
     directions[tied] = np.eye(tied.sum())
     directions[~tied] = -np.linalg.lstsq(system, right, rcond=None)[0]
-    scaled = odds / sums[:, None]
-    second_order = (scaled.T @ (directions - shares[:, None] * (scaled @ directions)))[tied]  # A
+    # A[j, k] is the derivative of ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l along column k.
+    scaled = odds / (odds @ shares)[:, None]
+    second_order = (scaled.T @ (directions - shares[:, None] * (scaled @ directions)))[tied]
     bounding = np.where(
         np.eye(len(second_order), dtype=np.bool_), second_order, np.maximum(second_order, 0.0)
     )
@@ -243,17 +264,18 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
         return -np.inf
     if len(find_classes(odds)) > 1:
         return np.nan
+    # Column j changes share j and takes the same from the last share.
     basis = np.vstack([np.eye(len(shares) - 1), -np.ones(len(shares) - 1)])
     values: Any = np.linalg.eigvals(find_jacobian(odds, shares)[:-1] @ basis).real
     return float(values.max())
 
 
 def _find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
-    """Which tokens keep recurring through tokens that do not lead to a winner, shape (K,)."""
+    """Which fading tokens follow recurring tokens from which no winner can be next, shape (K,)."""
     no_winner_next = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     recurs: Bool = ~winners & (exponents > 0)
     astray = np.zeros(len(winners), np.bool_)
-    while True:
+    while True:  # until the set no longer grows: an astray token recurs too
         reached = (odds[no_winner_next & (recurs | astray)] > 0).any(axis=0) & ~winners
         if not (reached & ~astray).any():
             return astray
@@ -261,8 +283,14 @@ def _find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
 
 
 def find_single_limits(odds: Float64, tokens: Int64) -> Iterator[Limit]:
-    """The limits in which only one of these tokens remains: it must prefer itself to all others."""
+    """The limits in which only one of these tokens remains; ``MOST_BEND_WORK`` bounds how many are tried."""
+    work = 0
+    # the remaining token must prefer itself to all others
     for token in tokens[odds[tokens, tokens] >= odds[tokens].max(axis=1)].tolist():
         limit = judge_limit(odds, np.eye(len(odds))[token])
         if limit.certified:
             yield limit
+        if not np.isnan(limit.bend):  # it was computed, with matrices of winner and tied tokens
+            work += int(limit.ties.sum() + 1) ** 3
+        if work > MOST_BEND_WORK:
+            return

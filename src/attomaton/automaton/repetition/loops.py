@@ -1,4 +1,4 @@
-"""Loops of a layer that sees only its last T tokens: every text of such a layer ends in a loop.
+"""Find the loops in which a text of a layer ends if the layer sees only its last T tokens (``window``).
 
 A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Let A be
 the set that remains, and draw an edge i → j if j is retrieved under i when A is present. Every walk of T
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.automaton.prediction import HARD_TIE
 from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
@@ -28,10 +27,10 @@ MOST_PATHS = 1_000_000  # paths tried in search of loops
 MOST_WINDOWS = 200_000  # windows visited for the probabilities of loops
 MOST_WINDOW_TOKENS = 20_000_000  # total length of the windows visited
 MOST_LOOPS_SHOWN = 20
-DIRECT = 3_000  # windows up to which probabilities are solved directly, otherwise by iteration
+MOST_SOLVED_DIRECTLY = 3_000  # windows up to which probabilities are solved directly, not by iteration
 ABSORPTION_RTOL = 1e-12  # residual at which the iteration ends, relative to 1
 
-# The last tokens of a text, as indices.
+# The last tokens of a text, as indices into ``Odds.tokens``, the query last.
 WindowTokens = tuple[int, ...]
 
 LOST_PROBABILITY = 1e-6  # tolerance for negative probabilities, and for their sum
@@ -90,7 +89,7 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
     """
     window = whole_number(window, "window", least=1)
     odds, indices = read_odds(layer, prompt)
-    cycles = list_cycles(odds, window)
+    cycles = list_cycles(odds, window)  # in indices; loops are in token ids
     loops = tuple(tuple(odds.tokens[list(cycle)].tolist()) for cycle in cycles)
     absorbed = None if prompt is None else _absorb(odds, tuple(indices[-window:].tolist()), window, cycles)
     return Loops(odds, window, loops, *(absorbed or (None, None)))
@@ -111,6 +110,8 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
+    # Paths that start at their lowest token, each with whether it closes to a cycle without any choice.
+    # `levels[i, j]` is the level of j under i. In a cycle, each token ranks the next one above all others.
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:
@@ -120,6 +121,7 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
             yield path, bool(last == lowest or _leads(levels_of_path[0], levels_of_path[1:]).all())
             if len(path) == window:
                 continue
+            # Under the last token, the next one must lead the tokens of the path, and all that join later.
             joining = np.flatnonzero(may_join & _leads(levels[last], levels_of_path.max()))
             for token in joining.tolist():
                 may_follow = may_join & _leads(levels[last, token], levels[last])
@@ -127,11 +129,13 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
 
 
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
+    # Whether a level is finite and above others by more than a tie
     with np.errstate(invalid="ignore"):
         return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 
 
 def next_windows(odds: Odds, state: WindowTokens, window: int) -> dict[WindowTokens, float]:
+    """The windows that can follow a window, each with its probability."""
     counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
     weights = counts * odds.among(counts > 0)[state[-1]]
     probabilities = weights / weights.sum()
@@ -147,25 +151,27 @@ def _absorb(
     """The probability of each cycle, and the mean number of tokens before it; None for too many windows."""
     cycle_of_tokens = {frozenset(cycle): index for index, cycle in enumerate(cycles)}
     most_windows = min(MOST_WINDOWS, MOST_WINDOW_TOKENS // window)
-    number, waiting = {start: 0}, [start]  # the window → its number
+    number_of = {start: 0}  # by window, in order of discovery
+    waiting = [start]
     steps: list[tuple[int, int, float]] = []  # from window, to window, probability
     while waiting:
         state = waiting.pop()
         if _is_caught(odds, state, window, cycle_of_tokens):
             continue
         for following, probability in next_windows(odds, state, window).items():
-            if following not in number:
-                if len(number) >= most_windows:
+            if following not in number_of:
+                if len(number_of) >= most_windows:
                     return None
-                number[following] = len(number)
+                number_of[following] = len(number_of)
                 waiting.append(following)
-            steps.append((number[state], number[following], probability))
-    return _solve_absorption(number, steps, cycle_of_tokens)
+            steps.append((number_of[state], number_of[following], probability))
+    return _solve_absorption(number_of, steps, cycle_of_tokens)
 
 
 def _is_caught(
     odds: Odds, state: WindowTokens, window: int, cycle_of_tokens: dict[frozenset[int], int]
 ) -> bool:
+    # Whether a text with this window stays in one cycle: for a whole window each token has one successor
     tokens = frozenset(state)
     if tokens not in cycle_of_tokens:
         return False
@@ -178,60 +184,39 @@ def _is_caught(
 
 
 def _solve_absorption(
-    number: dict[WindowTokens, int],
+    number_of: dict[WindowTokens, int],
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    from scipy.sparse import diags_array, eye_array
+    # The result of `_absorb` from windows and steps; None if float64 is not precise enough.
+    # The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
+    # The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
+    from scipy.sparse import diags_array, eye_array  # slow to import
     from scipy.sparse.linalg import gmres, spsolve
 
-    n = len(number)
+    n_windows = len(number_of)
     probabilities = np.zeros(len(cycle_of_tokens))
-    if not steps:
-        probabilities[cycle_of_tokens[frozenset(next(iter(number)))]] = 1.0
+    if not steps:  # the start is already in a cycle
+        probabilities[cycle_of_tokens[frozenset(next(iter(number_of)))]] = 1.0
         return probabilities, 0.0
     source, target, probability = (np.array(values) for values in zip(*steps, strict=True))
-    is_transient = np.bincount(source, minlength=n) > 0
-    transitions = csr_array((probability, (source, target)), shape=(n, n))
-    start = np.zeros(n)
+    is_transient = np.bincount(source, minlength=n_windows) > 0  # windows in a cycle have no steps
+    transitions = csr_array((probability, (source, target)), shape=(n_windows, n_windows))
+    start = np.zeros(n_windows)
     start[0] = 1.0
-    system = eye_array(n, format="csc") - transitions.T.tocsc() @ diags_array(is_transient.astype(np.float64))
-    if n <= DIRECT:
+    leaving = transitions.T.tocsc() @ diags_array(is_transient.astype(np.float64))
+    system = eye_array(n_windows, format="csc") - leaving
+    if n_windows <= MOST_SOLVED_DIRECTLY:
         solve: Any = spsolve
         visits: Float64 = solve(system.tocsc(), start)
     else:  # elimination would fill in
         visits, failed = gmres(system.tocsc(), start, rtol=ABSORPTION_RTOL, atol=0.0, restart=60, maxiter=40)
         if failed:
             return None
-    for state, index in number.items():
+    for state, index in number_of.items():
         if not is_transient[index]:
             probabilities[cycle_of_tokens[frozenset(state)]] += visits[index]
     is_lost = visits.min() < -LOST_PROBABILITY or abs(probabilities.sum() - 1) > LOST_PROBABILITY
     if is_lost or not np.isfinite(visits).all():  # absorption takes too long for float64
         return None
     return probabilities, float(visits[is_transient].sum())
-
-
-def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
-    """The cycles by definition: visit all K^T windows, and find the sets that no text leaves."""
-    size = len(odds.tokens)
-    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
-    number = {state: index for index, state in enumerate(states)}
-    edges = [(number[a], number[b]) for a in states for b in next_windows(odds, a, window)]
-    source, target = np.array(edges).T
-    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
-    labels = connected_components(graph, directed=True, connection="strong")[1]
-    left = np.unique(labels[source[labels[source] != labels[target]]])
-    closed = np.flatnonzero(~np.isin(labels, left))
-    return sorted({_cycle_of(odds, states[index], window) for index in closed})
-
-
-def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
-    walked = [state[-1]]
-    for _ in range(len(odds.tokens) * window):
-        (state,) = next_windows(odds, state, window)
-        if state[-1] == walked[0]:
-            break
-        walked.append(state[-1])
-    lowest = walked.index(min(walked))
-    return (*walked[lowest:], *walked[:lowest])

@@ -46,8 +46,8 @@ class Odds:
         """The odds w if each token in ``present`` occurs once, shape (K, K); rows are scaled to at most 1."""
         present = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(present, self.levels, -np.inf)
-        highest: Float64 = levels.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # −∞ − (−∞): the query knows no token, so all are drawn
+        highest: Float64 = levels.max(axis=1, keepdims=True)  # −∞ if the query knows no token
+        with np.errstate(invalid="ignore"):  # −∞ − (−∞); without evidence all tokens are drawn
             retrieved: Bool = present & ((levels >= highest - HARD_TIE) | (highest == -np.inf))
         scores = np.where(retrieved, self.scores, -np.inf)
         return np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -74,6 +74,7 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
 
 
 def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
+    # The levels and the scores of :class:`Odds` among these tokens, both of shape (K, K)
     shape = len(tokens), len(tokens)
     if isinstance(layer, Automaton):
         nodes = layer.look_up(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
@@ -90,9 +91,12 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
 
 
 def _probabilities_once(layer: Attention, tokens: Int32) -> Float64:
+    # The probability of each token under each query in a context that has each token once, shape (K, K)
     size = len(tokens)
+    # context i has token i at the end, as the query
     contexts = np.array([np.append(np.delete(tokens, index), tokens[index]) for index in range(size)])
     offsets = np.arange(0, size * size + 1, size)
+    # unknown words of the prompt have ids from layer.n_tokens on
     n_tokens = max(layer.n_tokens, int(tokens.max()) + 1)
     samples = Samples.from_arrays(contexts.ravel(), offsets, tokens, n_tokens=n_tokens)
     return layer.predict_samples(samples).probabilities.reshape(size, size)

@@ -39,6 +39,7 @@ NUDGE = 1e-6  # relative change of the prompt's shares that must not lead to ano
 WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
 WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
+MOST_STARTS = 60_000  # each takes at least one of ALL_EVALUATIONS
 MOST_TOKENS_SHOWN = 20
 # Why no limit is named for the prompt.
 NO_END = (
@@ -83,10 +84,11 @@ class Winners(Tabular):
         return f"Winners({word} {', '.join(names)}{more}; {limits})"
 
     def _table(self) -> pa.Table:
-        n, size = len(self.limits), len(self.odds.tokens)
+        n_limits = len(self.limits)
         shares = np.array([limit.shares for limit in self.limits]).ravel()
         exponents = np.array([limit.decided for limit in self.limits]).ravel()
-        columns = {"limit": np.repeat(np.arange(n), size), "token": np.tile(self.odds.tokens, n)}
+        number = np.repeat(np.arange(n_limits), len(self.odds.tokens))
+        columns = {"limit": number, "token": np.tile(self.odds.tokens, n_limits)}
         return table_of({**columns, "share": shares, "exponent": exponents, "wins": shares > 0})
 
     def _words(self) -> Names | None:
@@ -94,12 +96,14 @@ class Winners(Tabular):
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the odds, the prompt and the limits to a folder; ``overwrite`` replaces an earlier one."""
-        odds, names = self.odds, self.odds.name
-        shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
+        odds = self.odds
+        names = odds.name
         arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
+        arrays["prompt"] = self.prompt
+        # a 2-D array also if no limit was found
+        arrays["shares"] = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
         manifest = {name: getattr(self, name) for name in WINNER_COUNTS} | {"unknown": list(names.unknown)}
-        files = {**arrays, "prompt": self.prompt, "shares": shares}
-        run = Run({}, files, vocabulary_records(names.vocabulary), manifest)
+        run = Run({}, arrays, vocabulary_records(names.vocabulary), manifest)
         return write_run(path, run, WINNERS_FOLDER, overwrite=overwrite)
 
     @classmethod
@@ -123,6 +127,7 @@ class Winners(Tabular):
         return blocks
 
     def _name(self, index: int) -> str:
+        # The text of the token with this index in `odds.tokens`
         return self.odds.name(int(self.odds.tokens[index]))
 
     @property
@@ -161,13 +166,17 @@ class Winners(Tabular):
         checked = check_text_lengths(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
         odds = self.odds.among()
+        # the tokens that the text never leaves, once it has come among them; there may be several such sets
         closed = find_classes(odds, int(self.prompt[-1]))[0]
         times = np.log(np.concatenate([[counts.sum()], checked]))
-        is_later = np.concatenate([[True], np.diff(times) > 0])  # the first length may be the prompt's
+        # The flow is followed from the length of the prompt to later times. A requested length that equals
+        # that of the prompt takes the row before, row 0.
+        is_later = np.concatenate([[True], np.diff(times) > 0])
         start = counts[closed] / counts[closed].sum()
         followed = follow_flow(odds[np.ix_(closed, closed)], start, times[is_later])
+        row_of_length = np.cumsum(is_later)[1:] - 1
         shares = np.zeros((len(checked), len(counts)))
-        shares[:, closed] = followed[np.cumsum(is_later)[1:] - 1]
+        shares[:, closed] = followed[row_of_length]
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
@@ -183,8 +192,9 @@ class Winners(Tabular):
         lengths = np.unique(np.geomspace(shortest, longest, 200).round().astype(np.int64))
         shares = self.shares_at(lengths.tolist())
         limit = self.limits[0].shares if self.settled else None
-        final = shares[-1] if limit is None else np.maximum(shares[-1], limit)
-        by_share: list[int] = np.argsort(-final, kind="stable").tolist()
+        # tokens that are frequent at the end of the drawing or in the limit get colours and names
+        largest = shares[-1] if limit is None else np.maximum(shares[-1], limit)
+        by_share: list[int] = np.argsort(-largest, kind="stable").tolist()
         with house_axes(ax, height=2.0) as axes:
             for rank, token in enumerate(by_share):
                 is_named = rank < len(TOKEN_COLOURS)
@@ -213,7 +223,8 @@ def _unpack_winners(run: Run) -> tuple[Any, ...]:
         np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
     )
     prompt = check_int64(run.arrays["prompt"], "prompt")
-    size, unknown = len(tokens), tuple(map(str, run.manifest["unknown"]))
+    size = len(tokens)
+    unknown = tuple(map(str, run.manifest["unknown"]))
     words: Any = run.records.get("vocabulary")
     vocabulary = read_vocabulary(run.records, 0 if words is None else len(words["tokens"]))
     check_ids(prompt, size, "a position of the prompt")
@@ -249,9 +260,10 @@ def winners(
     prompt : str or sequence, optional
         The first context; the text never contains other tokens. None means each token of the layer once.
     starts : int
-        The number of starting shares to try in addition to those in the prompt. There may be several limits,
-        and early random draws decide which of them a text approaches. With more than 50 tokens, fewer
-        starting shares are tried, so that the computation takes seconds.
+        The number of starting shares to try in addition to those in the prompt, at most 60,000. There may be
+        several limits, and early random draws decide which of them a text approaches. The number of
+        evaluations of the flow is bounded, with lower bounds above 50 tokens, so fewer starts may be tried.
+        The call takes seconds for 50 tokens, and minutes for 300.
     seed : int or numpy.random.Generator, optional
         The random generator of the starting shares, or its seed.
 
@@ -261,27 +273,31 @@ def winners(
     >>> at.winners(at.learn(["a b a c a b", "b a b c b a"]).at(step=30), "a b c")
     Winners(tokens a, b; 1 limit from 21 starts)
     """
-    starts, rng = whole_number(starts, "starts"), make_rng(seed)
+    starts = whole_number(starts, "starts", most=MOST_STARTS)
+    rng = make_rng(seed)
     odds, indices = read_odds(layer, prompt)
     table = odds.among()
     counts = count_prompt(indices, len(odds.tokens))
     classes = find_classes(table, None if prompt is None else int(indices[-1]))
-    limits: list[Limit] = []
-    ends: list[Limit | None] = []
-    budget = allow_evaluations(len(table))
+    limits: list[Limit] = []  # distinct
+    ends: list[Limit | None] = []  # of each start; None if the flow did not converge
+    budget = allow_evaluations(len(table))  # shared by all starts
     settled = True
     for tokens in classes:
         of_prompt = counts[tokens] / counts[tokens].sum()
-        n_drawn = min(starts, {1: 0, 2: 2}.get(len(tokens), starts))
-        for shares in (of_prompt, *_draw_starts(len(tokens), n_drawn, rng)):
-            if shares is of_prompt or length_hint(budget):
+        # drawn before `_nudge` draws from the same generator
+        drawn = list(_draw_starts(len(tokens), starts, rng))
+        ends.append(_find_limit_within(table, tokens, of_prompt, budget))
+        _add_limit(limits, ends[-1])
+        if len(ends) == 1:
+            nudged = [_find_limit_within(table, tokens, near, budget) for near in _nudge(of_prompt, rng)]
+            settled = all(_is_near(ends[0], end) for end in nudged)
+            for end in nudged:
+                _add_limit(limits, end)
+        for shares in drawn:
+            if length_hint(budget):
                 ends.append(_find_limit_within(table, tokens, shares, budget))
                 _add_limit(limits, ends[-1])
-            if len(ends) == 1:
-                nudged = [_find_limit_within(table, tokens, near, budget) for near in _nudge(of_prompt, rng)]
-                settled = all(_is_near(ends[0], end) for end in nudged)
-                for end in nudged:
-                    _add_limit(limits, end)
     for limit in find_single_limits(table, np.concatenate(classes)):
         _add_limit(limits, limit)
     unsettled = sum(end is None for end in ends)
@@ -289,9 +305,10 @@ def winners(
 
 
 def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    if n_tokens == 1:
+    # Starting shares of shape (n_tokens,): first one token has 90 %, each in turn; then random shares
+    if n_tokens == 1:  # its share is 1
         return
-    for number in range(n_starts):
+    for number in range(n_starts if n_tokens > 2 else min(n_starts, 2)):
         if number < n_tokens:
             shares = np.full(n_tokens, 0.1 / (n_tokens - 1))
             shares[number] = 0.9
@@ -309,6 +326,7 @@ def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
 
 
 def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: Budget) -> Limit | None:
+    # The limit from `shares` (n_tokens,) of some tokens, judged among all tokens of the table
     limit = find_limit(table[np.ix_(tokens, tokens)], shares, budget)
     if limit is None:
         return None
@@ -318,17 +336,20 @@ def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: B
 
 
 def _is_near(first: Limit | None, second: Limit | None) -> bool:
+    # Whether two limits were found and are close to each other
     if first is None or second is None:
         return False
     return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)
 
 
 def _add_limit(limits: list[Limit], new: Limit | None) -> None:
+    # Append a limit, unless none was found or an equal one is in the list
     if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME_LIMIT for limit in limits):
         limits.append(new)
 
 
 def _describe_growth(limit: Limit, token: int) -> str:
+    # How the count of a token grows with the length t of the text, as text
     exponent = limit.decided[token]
     if np.isnan(exponent):
         return "not determined"

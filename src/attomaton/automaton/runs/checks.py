@@ -41,7 +41,9 @@ def _count_components(local: Int32, n_nodes: Int64) -> Int64:
 
 
 def check_batch(name: str, rows: pa.Table, queries: Int64, counts: Mapping[str, Int64]) -> None:
-    layout, n_tokens = RUN_TABLES[name], len(counts[name])
+    """Refuse rows of the table ``name`` with other queries, or with components or tokens out of range."""
+    layout = RUN_TABLES[name]
+    n_tokens = len(counts[name])
     check_table(rows, layout.schema, f"the table {name}")
     query = column(rows, "query")
     if not np.isin(query, queries).all():

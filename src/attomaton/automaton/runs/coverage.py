@@ -109,6 +109,7 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
+        # the rows that differ if the head writes other tokens than it reads
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
@@ -134,8 +135,8 @@ def show_share(share: float) -> Bar:
     return Bar(share, f"{share:.1%}")
 
 
-def _proof(side: Mapping[str, Any], reached: str) -> Signal:
-    return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
+def _proof(side: Mapping[str, Any], accuracy: str) -> Signal:
+    return Signal(f"{side['status']}, {accuracy}", good=side["status"] == "certified")
 
 
 class RankedComponent(NamedTuple):
@@ -145,9 +146,13 @@ class RankedComponent(NamedTuple):
     component: LargeComponent
 
 
+# Each partition of the queries is tallied separately, and `join_tallies` makes the coverage of the corpus. In
+# memory there is one partition (`measure_coverage`).
+
+
 @dataclass(frozen=True)
 class Tally:
-    """The contribution of the queries of one partition to the coverage report."""
+    """The contribution of the queries of one partition to :class:`Coverage`; ``n_tied`` counts queries."""
 
     n_queries: int
     n_edges: int
@@ -158,6 +163,7 @@ class Tally:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
+        # the inverse of `asdict`
         largest = tuple(
             RankedComponent(int(evidence), LargeComponent.from_dict(tied))
             for evidence, tied in record["largest"]
@@ -229,13 +235,11 @@ def _share_of(count: int, total: int) -> float:
 
 
 def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
-    """The largest components of several tokens, largest first; of equal size, those with more evidence.
-
-    ``evidence`` is the total support of the edges of each node; None to count it.
-    """
+    """The largest components of several tokens, largest first; of equal size, those with more evidence."""
+    # `evidence` is the total support of the edges of each node; None to count it.
     if not len(components) or components.sizes.max() < 2:
         return ()
-    smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)
+    smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)  # the size of number N_LARGEST
     is_large = components.sizes >= smallest  # more than N_LARGEST components if several have this size
     large = np.flatnonzero(is_large)
     if evidence is None:
@@ -243,12 +247,12 @@ def _find_largest(components: Components, evidence: Int64 | None) -> tuple[Ranke
     members = np.flatnonzero(is_large[components.component_of_node])  # nodes of the large components
     component = components.component_of_node[members]
     evidence_of = np.bincount(component, evidence[members], len(components))
-    by_size = large[np.lexsort((-evidence_of[large], -components.sizes[large]))[:N_LARGEST]].tolist()
+    ranked = large[np.lexsort((-evidence_of[large], -components.sizes[large]))]
     largest: list[RankedComponent] = []
-    for number in by_size:
+    for number in ranked[:N_LARGEST].tolist():
         rows = members[component == number]  # ascending by token
         best = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
         tokens = tuple(components.token_of_node[best].tolist())
-        query, size = int(components.query_of[number]), int(components.sizes[number])
-        largest.append(RankedComponent(int(evidence_of[number]), LargeComponent(query, size, tokens)))
+        tied = LargeComponent(int(components.query_of[number]), int(components.sizes[number]), tokens)
+        largest.append(RankedComponent(int(evidence_of[number]), tied))
     return tuple(largest)

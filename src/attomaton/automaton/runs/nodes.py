@@ -44,11 +44,17 @@ class Nodes:
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
         """All nodes of the components, with the scores of both solutions."""
-        nodes = components.query_of_node, components.token_of_node, components.component_of_node
-        scores = column(hard.scores, "score"), column(soft.scores, "score")
-        return cls(*nodes, *scores, components.edges.n_tokens)
+        return cls(
+            query=components.query_of_node,
+            token=components.token_of_node,
+            component=components.component_of_node,
+            hard=column(hard.scores, "score"),
+            soft=column(soft.scores, "score"),
+            n_tokens=components.edges.n_tokens,
+        )
 
-    def copied(self) -> "Nodes":  # views of columns would keep whole row groups in memory
+    def copied(self) -> "Nodes":
+        # the arrays may be views of columns, which would keep whole row groups in memory
         ids = self.query.copy(), self.token.copy(), self.component.copy()
         return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 
@@ -61,7 +67,7 @@ class Nodes:
         """The scores of pairs (query, token), in the order of the pairs, which may be any."""
         rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
         is_node &= tokens < self.n_tokens  # a larger one could have the key of another pair
-        if not len(self.keys):
+        if not len(self.keys):  # no row to look up
             return NodeScores(is_node, rows, np.zeros(len(rows)), np.zeros(len(rows)))
         return NodeScores(is_node, self.component[rows], self.hard[rows], self.soft[rows])
 
@@ -86,6 +92,7 @@ class RecentNodes:
             if nodes is None:
                 nodes = read().copied()
             self._cache[query] = nodes  # at the end: the most recent query; the oldest is dropped first
+            # one query stays in the cache, however large
             while len(self._cache) > RECENT_QUERIES or (
                 len(self._cache) > 1 and self._n_nodes() > RECENT_NODES
             ):

@@ -28,6 +28,7 @@ HARD_INDEX_SCHEMA = _query_schema(*HARD_COUNTS)
 
 
 def make_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
+    """The index of the queries with samples; ``counts`` has the rows of each table by token, (n_tokens,)."""
     query = column(queries, "query")
     samples = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:  # a query without samples has no rows

@@ -5,7 +5,7 @@ and the hard side; the second, once all ties are known, from choices to the soft
 solved and written separately, so memory depends only on the largest partition.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -157,7 +157,7 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a partition inside its ties; and the queries with choices, and how many of each."""
+        """The choices of a partition inside its ties; the queries with choices, and the number of each."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -165,7 +165,7 @@ class SoftStage:
 
 
 def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
-    """Run both stages on an engine; ``progress`` is told the name of each step."""
+    """Run both stages on an engine on disk; ``progress`` gets the name of each step."""
     hard_stage = HardStage(edges)
     progress(hard_stage.title, 0, 0)
     hard = engine.run_partitions(hard_stage, hard_stage.weights)
@@ -201,10 +201,10 @@ class FinishedStages:
     def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
         """The coverage of the whole corpus; the vocabulary names tokens."""
         tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
-        queries, proofs = self.edges.queries, (self.proofs.hard, self.proofs.soft)
         n_realisable, n_unrealisable = (
-            int(column(queries, name).sum()) for name in ("realisable", "unrealisable")
+            int(column(self.edges.queries, name).sum()) for name in ("realisable", "unrealisable")
         )
+        proofs = self.proofs.hard, self.proofs.soft
         return join_tallies(tallies, n_realisable, n_unrealisable, proofs, vocabulary)
 
     def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
@@ -227,17 +227,15 @@ class FinishedStages:
             about=about,
         )
 
-    def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
+    def _files(self) -> Iterator[tuple[str, int, Path, Mapping[str, Any]]]:
         """The table, the number of the partition, the path and the manifest entry of each file."""
-        files: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, counted in (("edges", self.edges), ("choices", self.choices)):
             for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):
-                files.append((table, number, path, entry))
+                yield table, number, path, entry
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):
                 entry = record["files"][record["names"][table]]
-                files.append((table, number, _path_of(record, table), entry))
-        return files
+                yield table, number, _path_of(record, table), entry
 
     def _index(self) -> pa.Table:
         """The index of the run, from the row counts of both stages."""
@@ -247,7 +245,7 @@ class FinishedStages:
             for name in HARD_COUNTS:
                 counts[name][column(table, "query")] = column(table, name)
         for record in self.soft:
-            query, count = record["choices"]
+            query, count = record["choices"]  # as `SoftStage._choices` returned them
             counts["choices"][np.array(query, np.int64)] = count
         return make_index(self.edges.queries, counts)
 

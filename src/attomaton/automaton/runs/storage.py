@@ -1,4 +1,4 @@
-"""Write an automaton to a run folder, and read it back."""
+"""Write an automaton to a run folder (`write_tables`, `finish_run`), and read it back (`assemble`)."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -58,7 +58,8 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -
 
     def write(file: tuple[str, int]) -> dict[str, Any]:
         name, number = file
-        rows, layout = slice_queries(tables[name], *ranges[number]), RUN_TABLES[name]
+        layout = RUN_TABLES[name]
+        rows = slice_queries(tables[name], *ranges[number])
         return write_partition(folder / partition_name(name, number), [rows], layout.schema, layout.options)
 
     files = [(name, number) for name in tables for number in range(len(ranges))]
@@ -90,10 +91,8 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The solved queries of some stored rows, all of which are checked.
-
-    ``tables`` are the four tables of a run, or their rows of some queries; ``queries`` counts the samples.
-    """
+    """The solved queries of some stored rows, all of which are checked."""
+    # `tables` are the four tables of a run, or their rows of some queries; `queries` counts the samples.
     proofs = read_proofs(run.manifest)
     with _explained_as("the table edges"):
         edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
@@ -144,6 +143,7 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
+    """The longest context of the samples; None if the manifest has no valid number."""
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
@@ -161,10 +161,8 @@ def _explained_as(files: str) -> Generator[None]:
 
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite.
-
-    Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
-    """
+    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite."""
+    # Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
     if record.keys() != kinds.keys():
         raise ValueError(f"a record in manifest.json does not have exactly the fields {', '.join(kinds)}")
     for name, kind in kinds.items():
@@ -172,7 +170,7 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
         is_flag = isinstance(value, bool)
         if isinstance(value, int) and not is_flag and not isinstance(value, kind):
             value = float(value)
-        has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
+        has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))  # kind is bool
         if not has_type or not (isinstance(value, str | None) or isfinite(value)):
             raise ValueError(f"{name} is {str(value)[:40]} in manifest.json")
     return dict(record)

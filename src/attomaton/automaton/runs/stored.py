@@ -56,18 +56,18 @@ class StoredRun:
 
     @property
     def n_tokens(self) -> int:
+        """The size of the vocabulary."""
         return int(self.run.manifest["n_tokens"])
 
     @property
     def window(self) -> int | None:
+        """The longest context of the samples, if the run says it."""
         return storage.read_window(self.run.manifest)
 
     @property
     def is_small(self) -> bool:
-        """Whether to load the whole run: it is small, or it was learned with embeddings.
-
-        With embeddings one matrix of weights (in ``arrays``) scores all queries, so none can be read alone.
-        """
+        """Whether to load the whole run: it is small, or it was learned with embeddings."""
+        # With embeddings one matrix of weights (in `arrays`) scores all queries, so none can be read alone.
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
@@ -88,19 +88,18 @@ class StoredRun:
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
         """The scores of pairs (query, token), in the order of the pairs, which may be any."""
-        n = len(queries)
-        scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
+        n_pairs = len(queries)
+        component = np.zeros(n_pairs, np.int64)
+        scores = NodeScores(np.zeros(n_pairs, bool), component, np.zeros(n_pairs), np.zeros(n_pairs))
         for block, pairs in self._blocks_of_pairs(queries):
-            found = self._nodes_of(block).find(queries[pairs], tokens[pairs])
-            for values, block_values in zip(scores, found, strict=True):
+            scores_of_block = self._nodes_of(block).find(queries[pairs], tokens[pairs])
+            for values, block_values in zip(scores, scores_of_block, strict=True):
                 values[pairs] = block_values
         return scores
 
     def _blocks_of_pairs(self, queries: Integers) -> Iterator[tuple[Int64, Int64]]:
-        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them.
-
-        ``queries`` has the query of each pair; pairs with a query outside the vocabulary are left out.
-        """
+        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them."""
+        # `queries` has the query of each pair; pairs with a query outside the vocabulary are left out.
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         by_query = in_vocabulary[np.argsort(queries[in_vocabulary], kind="stable")]
         distinct, starts = np.unique(queries[by_query], return_index=True)
@@ -125,7 +124,7 @@ class StoredRun:
             above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
             for numbers in (above, below):
                 check_ids(numbers, n_components, "a component of the order")
-            pair = above * max(n_components, 1) + below  # rises as (above, below) does
+            pair = above * max(n_components, 1) + below  # one number, which rises as (above, below) does
             check_rising(pair, "the order, sorted by above and below,")
             check_acyclic(above, below, n_components)
         edges = partial(self._edges_of, query)
@@ -151,19 +150,15 @@ class StoredRun:
             yield block, self.outline(block)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        """Consecutive queries, in the given order, whose rows in the tables ``names`` fit into memory.
-
-        Together they have at most ``MOST_BLOCK_ROWS`` rows; a query with more is a block alone.
-        """
+        """Consecutive queries, in the given order, whose rows in the tables ``names`` fit into memory."""
+        # Together they have at most `MOST_BLOCK_ROWS` rows; a query with more is a block alone.
         n_rows = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(n_rows, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """The rows of ascending queries in a stored table, block by block and sorted as in the file.
-
-        Components are numbered over all queries.
-        """
+        """The rows of ascending queries in a stored table, block by block and sorted as in the file."""
+        # Components are numbered over all queries.
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
             # a block is at most MOST_BLOCK_ROWS rows, unless it is one query: that is read piece by piece
