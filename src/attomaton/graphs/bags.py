@@ -59,6 +59,7 @@ def count_tokens(samples: Samples) -> Bags:
 
 
 def count_all_tokens(samples: Samples) -> Bags:
+    """Count the tokens of each context, realisable or not."""
     sample, position = flatten(samples.starts, samples.stops)
     keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
@@ -66,9 +67,8 @@ def count_all_tokens(samples: Samples) -> Bags:
 
 def find_realisable(samples: Samples) -> Bool:
     """Whether each sample has its label in the context, shape (n_samples,). Assumption B of the theory."""
-    values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
-    starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
-    return find_labels(values, starts, stops, labels)
+    arrays = samples.values, samples.starts, samples.stops, samples.labels
+    return find_labels(*map(np.ascontiguousarray, arrays))
 
 
 def order_samples(samples: Samples) -> Samples:
@@ -78,14 +78,16 @@ def order_samples(samples: Samples) -> Samples:
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
-    """Shares of about ``most`` context tokens for all threads, cut between labels if possible."""
-    ends = np.cumsum(ordered.stops - ordered.starts)
+    """Cut sorted samples into shares of about ``most`` context tokens, between two labels if possible."""
+    ends = np.cumsum(ordered.stops - ordered.starts)  # context tokens up to and including each sample
     total = int(ends[-1]) if len(ends) else 0
-    size = min(most, max(SMALLEST_SHARE, -(-total // (SHARES_PER_THREAD * (threads or count_processors())))))
+    n_shares = SHARES_PER_THREAD * (threads or count_processors())
+    size = min(most, max(SMALLEST_SHARE, -(-total // n_shares)))  # rounded up
     cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
     if len(cuts):
-        first = run_starts(pack_pairs(ordered.queries, ordered.labels))
-        begun = first[np.searchsorted(first, cuts, side="right") - 1]
-        cuts = np.where(begun > np.concatenate([[0], cuts[:-1]]), begun, cuts)
+        # Cut before the first sample of a query and label, unless that would empty the share.
+        label_starts = run_starts(pack_pairs(ordered.queries, ordered.labels))
+        label_start = label_starts[np.searchsorted(label_starts, cuts, side="right") - 1]
+        cuts = np.where(label_start > np.concatenate([[0], cuts[:-1]]), label_start, cuts)
     borders = np.unique(np.concatenate([[0], cuts, [len(ordered)]])).tolist()
     return [ordered.take(slice(start, stop)) for start, stop in pairwise(borders)]

@@ -185,11 +185,9 @@ def members_inside(components: Components | None, n_tokens: int) -> TiedTokens:
 
 
 def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
-    """The table of distinct choices, with the counts of equal ones added up.
-
-    Choice r has the packed query and winner ``pairs[r]``, the set ``entries[offsets[r]:offsets[r + 1]]``, and
-    ``counts[r]``; ``order`` sorts the choices by ``pairs``.
-    """
+    """The table of distinct choices, with the counts of equal ones added up."""
+    # Choice r has the packed query and winner pairs[r], the set entries[offsets[r]:offsets[r + 1]], and
+    # counts[r]; `order` sorts the choices by pairs.
     rows, summed = count_sets(order, pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
     set_offsets, tokens, multiplicities = take_sets(rows, offsets, entries)

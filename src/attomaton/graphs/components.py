@@ -44,7 +44,7 @@ ORDER_SCHEMA = pa.schema(
 
 
 class Order(NamedTuple):
-    """The columns of ``ORDER_SCHEMA``, with one entry for each pair of components."""
+    """The columns of the order, each of shape (n_order,)."""
 
     above: Int64
     below: Int64

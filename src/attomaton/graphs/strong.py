@@ -24,10 +24,7 @@ def in_order_of_appearance(labels: Integers) -> Int64:
 
 
 def connected_nodes(tails: Int64, heads: Int64, size: int, *, strongly: bool) -> Int64:
-    """The component of each node under the edges tail → head, shape (size,), numbered by first appearance.
-
-    Components are strong, or without ``strongly`` those that edges connect in any direction.
-    """
+    """The strong or connected component of each node, shape (size,), numbered by first appearance."""
     if not strongly:  # with each edge also reversed, strong components are connected components
         tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
     order = np.argsort(tails, kind="stable")
@@ -41,10 +38,8 @@ def measure_heights(above: Int64, below: Int64, size: int) -> Int64:
 
 
 def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
-    """A smallest set of edges that makes the acyclic graph above → below strongly connected.
-
-    With isolated nodes counted as both, max(sources, sinks) edges suffice (Eswaran and Tarjan 1976).
-    """
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected."""
+    # With isolated nodes counted as both, max(sources, sinks) edges suffice (Eswaran and Tarjan 1976).
     if n_nodes < 2:
         return []
     has_below = np.bincount(above, minlength=n_nodes) > 0
@@ -60,10 +55,8 @@ def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
 
 
 def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
-    """Pairs (source, a sink it reaches), by a depth-first search that visits no node twice.
-
-    A source that meets no unvisited sink is left out, but reaches the sink of a pair.
-    """
+    """Pairs (source, a sink it reaches), by a depth-first search that visits no node twice."""
+    # A source that meets no unvisited sink is left out; it reaches the sink of some pair.
     # The children of a node are children[start[node]:start[node + 1]]; a sink has none.
     start = group_borders(above, n_nodes).tolist()
     children = below[np.argsort(above, kind="stable")].tolist()
@@ -84,10 +77,8 @@ def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -
 
 
 def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
-    """The edges that close one cycle through all pairs, isolated nodes and surplus sinks, then the others.
-
-    There are at least as many sinks as sources, so each source outside the pairs gets an edge from a sink.
-    """
+    """The edges that close one cycle through all pairs, isolated nodes and surplus sinks, then the others."""
+    # There are at least as many sinks as sources, so each source outside the pairs gets an edge from a sink.
     paired_sources = {source for source, _ in pairs}
     paired_sinks = {sink for _, sink in pairs}
     other_sources = [source for source in sources if source not in paired_sources]
