@@ -21,24 +21,22 @@ from attomaton.choices.uncertainty import BoardErrors
 class Ratings:
     """The scores of the items in log odds, relative to the mean of their component, and their errors.
 
-    The arrays have one entry for each of ``items``: ``component`` (larger than the numbers of the components
-    that precede it), ``score``, ``wins``, ``losses``. ``covariance`` of the scores is NaN between components
-    and for items alone; if choices have clusters, ``errors`` replaces its errors. ``gaps`` are the infinite
-    gaps. ``tie`` is the log odds of a tie against a win between equal items (Davidson), −inf without ties.
+    If choices have clusters, ``errors`` has the errors that replace those of ``covariance``.
     """
 
     items: tuple[Any, ...]
-    component: Int64
-    score: Float64
-    covariance: Float64 | None
-    wins: Any
-    losses: Any
-    gaps: Gaps
-    tie: float = -np.inf
+    component: Int64  # (n_items,), larger than the numbers of the components that precede it
+    score: Float64  # (n_items,)
+    covariance: Float64 | None  # (n_items, n_items), NaN between components and for items alone
+    wins: Any  # (n_items,)
+    losses: Any  # (n_items,)
+    gaps: Gaps  # infinite differences between components
+    tie: float = -np.inf  # log odds of a tie against a win between equal items (Davidson); −inf without ties
     errors: BoardErrors | None = None
 
     @property
     def games(self) -> Any:
+        """The number of choices with each item, shape (n_items,)."""
         return self.wins + self.losses
 
     @cached_property
@@ -54,12 +52,14 @@ class Ratings:
         n_components = self.gaps.n_components
         sizes = np.bincount(self.component, minlength=n_components)
         games = np.bincount(self.component, self.games, n_components)
-        comparable, anchors = self._comparable.astype(np.float32), list[int]()
+        comparable = self._comparable.astype(np.float32)  # multiplies faster than integers
+        anchors: list[int] = []
         unassigned = np.ones(n_components, bool)
         while unassigned.any():
-            n_comparable = comparable @ (sizes * unassigned).astype(np.float32)
+            n_comparable = comparable @ (sizes * unassigned).astype(np.float32)  # items, by component
             candidates = np.flatnonzero(unassigned)
-            # the largest; then the one comparable to most items, with most games, the first
+            # The largest component; of several, the one comparable to most items, with most games, the first.
+            # lexsort sorts by the last key first.
             keys = -candidates, games[candidates], n_comparable[candidates], sizes[candidates]
             anchors.append(int(candidates[np.lexsort(keys)[-1]]))
             unassigned &= ~self._comparable[anchors[-1]]
@@ -74,6 +74,7 @@ class Ratings:
 
     @property
     def board(self) -> Int64:
+        """The board of each item, shape (n_items,)."""
         return self.board_of_component[self.component]
 
     @cached_property
@@ -85,8 +86,10 @@ class Ratings:
     @cached_property
     def side(self) -> Int64:
         """1 for items infinitely far ahead of the anchor of their board, −1 for those behind it, else 0."""
-        precedes, anchor = self.gaps.precedes, self.anchors[self.board]
-        return precedes[self.component, anchor].astype(int) - precedes[anchor, self.component].astype(int)
+        precedes = self.gaps.precedes
+        anchor = self.anchors[self.board]  # of each item
+        is_ahead = precedes[self.component, anchor].astype(int)
+        return is_ahead - precedes[anchor, self.component].astype(int)
 
     @cached_property
     def spread(self) -> Spread:
@@ -98,12 +101,14 @@ class Ratings:
         return Spread(error, np.full(len(self.items), np.inf))
 
     def intervals(self, level: float) -> tuple[Float64, Float64]:
-        """The ends of the interval of each score about the mean of its anchor; one is infinite off it."""
+        """The ends of the interval of each rating; outside of the anchor of a board, one end is infinite."""
         reach = self.spread.reach(0.5 - level / 2)
-        low, high = self.score - reach, self.score + reach
+        low = self.score - reach
+        high = self.score + reach
         for component in np.unique(self.component[self.side != 0]).tolist():
             members = self.component == component
             anchor = int(self.anchors[self.board_of_component[component]])
+            # the score relative to its own component, plus the least gap between the means of both
             if self.gaps.precedes[component, anchor]:
                 low[members] = self.score[members] + self.gaps.bound(component, anchor, level)
                 high[members] = np.inf
@@ -120,7 +125,8 @@ class Ratings:
 
     def differences(self, first: Int64, second: Int64) -> Float64:
         """Scores of the first items less those of the second; NaN where two cannot be compared."""
-        a, b, precedes = self.component[first], self.component[second], self.gaps.precedes
+        a, b = self.component[first], self.component[second]
+        precedes = self.gaps.precedes
         infinite = np.where(precedes[a, b], np.inf, np.where(precedes[b, a], -np.inf, np.nan))
         return np.where(a == b, self.score[first] - self.score[second], infinite)
 
@@ -131,6 +137,8 @@ def outcome_probabilities(gap: Float64, tie: float) -> tuple[Float64, Float64]:
     ``gap`` is the score of the first less that of the second, and ``tie`` the log odds of a tie against a win
     between equal items; −inf is the Bradley–Terry model.
     """
-    odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))  # of a tie and of an upset, to the favourite
-    favourite, upset = 1 / (1 + odds), np.exp(-np.abs(gap)) / (1 + odds)
+    # Davidson: weights 1 for a win of the favourite, e^(tie − |gap| / 2) for a tie, e^(−|gap|) for an upset.
+    odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))
+    favourite = 1 / (1 + odds)
+    upset = np.exp(-np.abs(gap)) / (1 + odds)
     return np.where(gap >= 0, favourite, upset), np.where(gap >= 0, upset, favourite)
