@@ -125,12 +125,9 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     # In standard errors if they are known; a judge without whom a rating is infinite comes first.
     influence = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(in_errors), shift, in_errors)))
     order = np.argsort(-influence, kind="stable")
-    return JudgeComparison(
-        agreement.alpha,
-        agreement.n_shared,
-        *compare_orders(votes, len(judges)),
-        table_of(by_judge).take(order),
-    )
+    table_by_judge = table_of(by_judge).take(order)
+    swapped = compare_orders(votes, len(judges))
+    return JudgeComparison(agreement.alpha, agreement.n_shared, *swapped, judges=table_by_judge)
 
 
 class Votes(NamedTuple):
@@ -162,8 +159,7 @@ def _read_votes(
         raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
     row = np.arange(len(choices.first)) if choices.row is None else choices.row
     task_of_row = np.zeros_like(judge_of_row) if task is None else covariates.cluster
-    low = np.minimum(choices.first, choices.second)
-    high = np.maximum(choices.first, choices.second)
+    low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
     n_items = len(parsed.items)
     unit = np.unique((task_of_row[row] * n_items + low) * n_items + high, return_inverse=True)[1].ravel()
     is_low = choices.first == low

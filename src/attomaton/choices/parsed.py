@@ -83,10 +83,8 @@ class PairChoices(NamedTuple):
 
     def preferences(self) -> tuple[Int64, Int64]:
         """The winner and the loser of each pair; a tie occurs twice, the second time at the end."""
-        swap = self.outcome == SECOND
-        tied = self.outcome == TIE
-        winner = np.where(swap, self.second, self.first)
-        loser = np.where(swap, self.first, self.second)
+        swap, tied = self.outcome == SECOND, self.outcome == TIE
+        winner, loser = np.where(swap, self.second, self.first), np.where(swap, self.first, self.second)
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
     def tally(self, counts: Float64, n_items: int) -> OptionTally:

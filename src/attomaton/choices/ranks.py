@@ -52,8 +52,7 @@ def rank_items(ratings: Ratings, orders: list[SureOrder]) -> Ranks:
         rank[members] += len(score) - n_not_ahead
     # A rank lies between 1 plus the number of items surely ahead, and the number of items less those surely
     # behind (Klein, Wright and Wieczorek 2020; Mogstad, Romano, Shaikh and Wilhelm 2024).
-    low = np.zeros_like(rank)
-    high = np.zeros_like(rank)
+    low, high = np.zeros_like(rank), np.zeros_like(rank)
     for order in orders:
         low[order.items] = 1 + order.ahead.sum(axis=0)
         high[order.items] = len(order.items) - order.ahead.sum(axis=1)
@@ -87,23 +86,23 @@ def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
     alpha = 1.0 - level
     tail = alpha / (2.0 * max(n_pairs, 1.0))  # on each side of one difference (Bonferroni)
     if ratings.errors is None:
-        reach, margin = _margins_from_covariance(ratings, items, alpha * n_inside / max(n_pairs, 1.0))
+        score_margin, margin = _margins_from_covariance(ratings, items, alpha * n_inside / max(n_pairs, 1.0))
     else:
-        reach, margin = _margins_from_clusters(ratings, ratings.errors, items, tail)
+        score_margin, margin = _margins_from_clusters(ratings, ratings.errors, items, tail)
     ahead = inside & (np.nan_to_num(differences, nan=0.0) > margin)
     np.fill_diagonal(ahead, False)
     if n_pairs > n_inside:
         # the least gap between the means of both components, with each score off by its error
         bounds = _bound_gaps(ratings, component, 1.0 - tail)
-        ahead |= bounds + (score - reach)[:, None] - (score + reach) > 0
+        ahead |= bounds + (score - score_margin)[:, None] - (score + score_margin) > 0
     return SureOrder(items, transitive_closure(ahead), margin)
 
 
 class _Margins(NamedTuple):
     """How far scores and their differences may be off, with the required confidence."""
 
-    reach: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
-    margin: Float64  # (n, n), how far the difference of two items of a component may be off
+    of_score: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
+    of_difference: Float64  # (n, n), how far the difference of two items of a component may be off
 
 
 def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _Margins:
@@ -118,11 +117,11 @@ def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _M
 
 def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, tail: float) -> _Margins:
     """Margins that are each exceeded with probability ``tail`` on each side: Student's t."""
-    reach = ratings.spread.reach(tail)[items]
+    of_score = ratings.spread.half_width(tail)[items]
     component = ratings.component[items]
-    reach[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
+    of_score[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
     difference = Spread(*(table[np.ix_(items, items)] for table in errors.difference))
-    return _Margins(reach, difference.reach(tail))
+    return _Margins(of_score, difference.half_width(tail))
 
 
 def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:

@@ -102,9 +102,8 @@ class Ratings:
 
     def intervals(self, level: float) -> tuple[Float64, Float64]:
         """The ends of the interval of each rating; outside of the anchor of a board, one end is infinite."""
-        reach = self.spread.reach(0.5 - level / 2)
-        low = self.score - reach
-        high = self.score + reach
+        half_width = self.spread.half_width(0.5 - level / 2)
+        low, high = self.score - half_width, self.score + half_width
         for component in np.unique(self.component[self.side != 0]).tolist():
             members = self.component == component
             anchor = int(self.anchors[self.board_of_component[component]])

@@ -107,11 +107,9 @@ class FittedChoices:
         differences = matrix[first] - matrix[second]
         squares = (differences[:, :, None] * differences[:, None]).reshape(len(differences), -1).T
         offsets = self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
-        n_draws = counts.shape[1]
-        point = np.repeat(start[:, None], n_draws, axis=1)
-        step, length = np.zeros_like(point), np.ones(n_draws)
-        likelihood = np.full(n_draws, -np.inf)
-        probability = np.zeros_like(counts)
+        point = np.repeat(start[:, None], counts.shape[1], axis=1)
+        step, length = np.zeros_like(point), np.ones(counts.shape[1])
+        likelihood, probability = np.full(counts.shape[1], -np.inf), np.zeros_like(counts)
         for _ in range(DRAW_STEPS):
             # try the step of each draw, and keep it where the likelihood does not fall, up to rounding
             trial = point + length * step
@@ -208,8 +206,7 @@ class MetPairs:
     @cached_property
     def _incidence(self) -> tuple[Any, Any]:
         """For the first and the second item, the number of meetings of each row, (n_rows, n_pairs)."""
-        shape = (self.n_rows, len(self.first))
-        ones = np.ones(len(self.number))
+        shape, ones = (self.n_rows, len(self.first)), np.ones(len(self.number))
         first, second = (csr_array((ones, (rows, self.number)), shape=shape) for rows in self.rows)
         return first, second
 

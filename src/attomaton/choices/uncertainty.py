@@ -63,8 +63,8 @@ class ScoreDifference(NamedTuple):
         level = real_number(level, "level", above=0, below=1)
         if self.limits is not None:
             return self.limits.interval(level)
-        reach = float(student_quantile(0.5 + level / 2, self.degrees)) * self._error
-        return self.value - reach, self.value + reach
+        half_width = float(student_quantile(0.5 + level / 2, self.degrees)) * self._error
+        return self.value - half_width, self.value + half_width
 
     @property
     def p_value(self) -> float:
@@ -354,7 +354,8 @@ class LuceScores:
         probability = problem.probabilities(scores)
         weight = np.repeat(problem.count, np.diff(problem.offsets)) * probability
         shape = (len(problem.winner), problem.n_alternatives)
-        probabilities = csr_array((probability, problem.alternative, problem.offsets), shape=shape)
-        weights = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
-        products: Any = weights.T @ probabilities
+        rows = problem.alternative, problem.offsets  # one row for each choice
+        products: Any = csr_array((weight, *rows), shape=shape).T @ csr_array(
+            (probability, *rows), shape=shape
+        )
         return -products

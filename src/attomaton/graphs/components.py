@@ -115,8 +115,7 @@ class Components(Tabular):
         size = len(self)
         check_table(order, ORDER_SCHEMA, "the order")
         check_ids_of(order, {"above": size, "below": size}, "the order")
-        above = column(order, "above")
-        below = column(order, "below")
+        above, below = column(order, "above"), column(order, "below")
         check_rising(above * size + below, "the order, by above and below,")
         for name in ("edges", "support"):
             check_count_range(column(order, name), 1, f"{name} in the order")
@@ -216,8 +215,7 @@ class Components(Tabular):
 
     def component(self, query: int, token: int) -> int:
         """Return the number of the component of ``token`` under ``query``."""
-        query = whole_number(query, "query")
-        token = whole_number(token, "token")
+        query, token = whole_number(query, "query"), whole_number(token, "token")
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
             raise UnknownToken(
@@ -367,13 +365,12 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
 def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
     """The support of the edges of each node, shape (n_nodes,); 0 for queries not in ``queries``."""
     edges = components.edges
-    n_nodes = len(components.nodes)
-    evidence = np.zeros(n_nodes, np.int64)
+    evidence = np.zeros(len(components.nodes), np.int64)
     selected = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
     support = edges["support"][selected]
     for end in ("winner", "loser"):
         rows, is_node = components.rows(edges["query"][selected], edges[end][selected])
-        evidence += np.bincount(rows[is_node], support[is_node], n_nodes).astype(np.int64)
+        evidence += np.bincount(rows[is_node], support[is_node], len(evidence)).astype(np.int64)
     return evidence
 
 

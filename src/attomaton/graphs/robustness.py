@@ -215,12 +215,10 @@ def _find_bridges(links: _Links) -> Bool:
 def _find_support(links: _Links) -> Int64:
     """The largest ``min_support`` at which each component stays connected, shape (n_groups,)."""
     # Bisection in all components at once: `low` connects a component, and more than `high` does not.
-    low = np.ones(links.n_groups, np.int64)
-    high = np.ones(links.n_groups, np.int64)
+    low, high = np.ones(links.n_groups, np.int64), np.ones(links.n_groups, np.int64)
     np.maximum.at(high, links.group, links.support)
     while (low < high).any():
         middle = (low + high + 1) // 2
         connected = _connected(links, links.support >= middle[links.group])
-        low = np.where(connected, middle, low)
-        high = np.where(connected, high, middle - 1)
+        low, high = np.where(connected, middle, low), np.where(connected, high, middle - 1)
     return low

@@ -70,8 +70,7 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
     """The token that each token writes, shape (n_tokens,), after a check of the ids."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
-        keys = np.array(list(writes.keys()))
-        values = np.array(list(writes.values()))
+        keys, values = np.array(list(writes.keys())), np.array(list(writes.values()))
         if len(keys) and {keys.dtype.kind, values.dtype.kind} - {"i", "u"}:
             raise MismatchedParts("keys or values of writes are not whole numbers; give token ids")
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
@@ -123,8 +122,7 @@ def count_successors(samples: Samples) -> Int32:
     size = samples.n_tokens
     pairs = samples.queries.astype(np.int64) * size + samples.labels
     distinct, first_sample, counts = np.unique(pairs, return_index=True, return_counts=True)
-    query = distinct // max(size, 1)
-    label = distinct % max(size, 1)
+    query, label = distinct // max(size, 1), distinct % max(size, 1)
     best_first = np.lexsort((first_sample, -counts, query))  # by query, then by falling count
     best = best_first[np.unique(query[best_first], return_index=True)[1]]
     successors = np.arange(size, dtype=np.int32)
@@ -143,9 +141,9 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     labels = np.unique(reachable.labels)
     ambiguous = labels[n_writers[labels] > 1]
     if len(ambiguous):
-        label = ambiguous[0]
         raise MismatchedParts(
-            f"{n_writers[label]} tokens write the label {label}; give a map with one token per label"
+            f"{n_writers[ambiguous[0]]} tokens write the label {ambiguous[0]}; give a map with one token per "
+            "label"
         )
     writer = np.zeros(samples.n_tokens, np.int32)  # n⁻¹; 0 for a label that nothing writes, which is unused
     writer[table] = np.arange(samples.n_tokens, dtype=np.int32)
