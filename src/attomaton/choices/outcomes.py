@@ -97,11 +97,9 @@ def read_outcomes(
     dropped: Collection[Any],
     title: Any,
 ) -> tuple[Int64, str]:
-    """The outcome of each pair (FIRST, SECOND or TIE), and a remark on how the column was read.
-
-    ``pair`` has the item numbers of both columns of items, and ``title`` is the name of the column of
-    outcomes. Values in ``dropped`` need not be readable.
-    """
+    """The outcome of each pair (FIRST, SECOND or TIE), and a remark on how the column was read."""
+    # `pair` has the item numbers of both columns of items, and `title` is the name of the column of outcomes.
+    # Values in `dropped` need not be readable.
     number, distinct = number_values(values)
     if len(number) != len(pair[0]):
         raise InvalidSamples(
@@ -135,11 +133,10 @@ def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, A
     """The error for rows whose outcome cannot be read; ``unread`` are their distinct values."""
     first, second = map(show, contestants)
     listed = [show(value) for value in unread if not is_missing(value)][:LISTED_OUTCOMES]
-    shown = show(unread[0])
-    remedy = f"drop such rows: drop=[{', '.join(listed)}]"
-    if is_missing(unread[0]):
-        shown = "missing"
-        remedy = "drop the row (on the command line: --skip-bad)"
+    missing = is_missing(unread[0])
+    shown = "missing" if missing else show(unread[0])
+    by_skipping = "drop the row (on the command line: --skip-bad)"
+    remedy = by_skipping if missing else f"drop such rows: drop=[{', '.join(listed)}]"
     return BadRows(
         "the outcome in ",
         bad,
@@ -172,8 +169,7 @@ def _read_values(
     values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any], title: Any
 ) -> tuple[dict[Any, int], str]:
     """Value → outcome for values that do not name the winner, and a remark on how they were read."""
-    first, second = map(show, contestants)
-    column = show(title)
+    first, second, column = map(show, (*contestants, title))
     readings: list[str] = []
     outcomes, scores, results, words = _sort_values(values, items, contestants)
     wins = [value for value, score in scores.items() if score == 1]
@@ -252,8 +248,7 @@ def _compare_result(value: Any) -> int | None:
 
 def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], title: Any) -> str:
     """Say how scores were read; rejects scores that may have another meaning."""
-    first, second = map(show, contestants)
-    column = show(title)
+    first, second, column = map(show, (*contestants, title))
     names_first, names_second = (bool(words & _words_of(title)) for words in _words_apart(contestants))
     if names_second and not names_first:
         raise InvalidSamples(

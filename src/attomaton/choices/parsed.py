@@ -1,8 +1,7 @@
-"""Parsed choices (:class:`ParsedChoices`): the items, and numbered choices in one of three forms.
+"""Parsed choices (:class:`ParsedChoices`): the items, and numbered choices in one of three forms."""
 
-Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. :class:`ChoiceForm`
-describes the methods that all forms have. Items are numbered from 0, in the order of ``ParsedChoices.items``.
-"""
+# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. ChoiceForm
+# describes the methods that all forms have. Items are numbered from 0, in the order of ParsedChoices.items.
 
 from typing import Any, NamedTuple, Protocol
 

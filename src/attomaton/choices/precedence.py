@@ -18,11 +18,9 @@ from attomaton.graphs.paths import QueryOrder, graph_of
 
 
 def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Components:
-    """The components of items, which are the first columns, and their order.
-
-    If every other coefficient is finite, the strong components of the graph of wins (a tie is an edge each
-    way) are the answer. Otherwise the contrast of each pair of components is decided.
-    """
+    """The components of items, which are the first columns, and their order."""
+    # If every other coefficient is finite, the strong components of the graph of wins (a tie is an edge each
+    # way) are the answer. Otherwise the contrast of each pair of components is decided.
     graph = None if edges is None else find_components(edges)
     largest = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
     if graph is not None and largest <= CLOSE:

@@ -19,10 +19,7 @@ from attomaton.choices.uncertainty import BoardErrors
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The scores of the items in log odds, relative to the mean of their component, and their errors.
-
-    If choices have clusters, ``errors`` has the errors that replace those of ``covariance``.
-    """
+    """The scores of the items in log odds, relative to the mean of their component, and their errors."""
 
     items: tuple[Any, ...]
     component: Int64  # (n_items,), larger than the numbers of the components that precede it
@@ -32,7 +29,7 @@ class Ratings:
     losses: Any  # (n_items,)
     gaps: Gaps  # infinite differences between components
     tie: float = -np.inf  # log odds of a tie against a win between equal items (Davidson); −inf without ties
-    errors: BoardErrors | None = None
+    errors: BoardErrors | None = None  # with clusters: they replace the errors from `covariance`
 
     @property
     def games(self) -> Any:
@@ -131,11 +128,9 @@ class Ratings:
 
 
 def outcome_probabilities(gap: Float64, tie: float) -> tuple[Float64, Float64]:
-    """The probabilities that the first item of a pair wins, and that the second does.
-
-    ``gap`` is the score of the first less that of the second, and ``tie`` the log odds of a tie against a win
-    between equal items; −inf is the Bradley–Terry model.
-    """
+    """The probabilities that the first item of a pair wins, and that the second does."""
+    # `gap` is the score of the first less the score of the second, and `tie` the log odds of a tie against a
+    # win between equal items; −inf is the Bradley–Terry model.
     # Davidson: weights 1 for a win of the favourite, e^(tie − |gap| / 2) for a tie, e^(−|gap|) for an upset.
     odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))
     favourite = 1 / (1 + odds)

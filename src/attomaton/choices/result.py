@@ -345,7 +345,7 @@ class ChoiceFit(Tabular, AssessedItems):
         winners = item_column([comparison.winner for comparison in self.missing]).to_pylist()
         losers = item_column([comparison.loser for comparison in self.missing]).to_pylist()
         has_aic = self.certified and not self.model.why_no_aic
-        coefficients = self.coefficients.values() if self.certified else []
+        coefficients: Collection[Contrast] = self.coefficients.values() if self.certified else ()
         return {
             "choices": _whole_if(self.model.tally.n_choices),
             "items": len(self.items),

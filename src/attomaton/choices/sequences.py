@@ -165,7 +165,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
     winners: Any = data.winners
-    kinds: set[type] = set(map(type, winners)) if isinstance(winners, list | tuple) else set()
+    kinds: set[type] = set(map(type, _to_builtin(winners))) if isinstance(winners, list | tuple) else set()
     # If winners are tuples, tuples are items, so losers that are tuples are not lists of losers.
     items_are_tuples = any(issubclass(kind, tuple) for kind in kinds)
     if not holds_items(data.losers) and not items_are_tuples:

@@ -73,10 +73,8 @@ class JudgeScore(NamedTuple):
 
 
 def pair_scores(named: NamedColumns) -> NamedColumns:
-    """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given.
-
-    A row contains either all scores of a judge, or one score, with ``situation`` and ``alternative``.
-    """
+    """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given."""
+    # A row contains either all scores of a judge, or one score, with the roles situation and alternative.
     scores, n_judges = _list_scores(named)
     pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
     if not pairs:

@@ -1,8 +1,7 @@
-"""Draw choices from a fitted model, and fit them again: :func:`read_fitted`, then its methods.
+"""Draw choices from a fitted model, and fit them again: :func:`read_fitted`, then its methods."""
 
-Draws come from the model with Firth's estimates. Estimates by the maximum spread more than the true values:
-with few games per pair, a test against draws from the maximum would reject too often.
-"""
+# Draws come from the model with Firth's estimates. Estimates by the maximum spread more than the true values:
+# with few games per pair, a test against draws from the maximum would reject too often.
 
 # A row is one alternative of a situation; a meeting is two alternatives of a situation.
 

@@ -31,16 +31,12 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token.
-
-    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of the sample's context, and
-    ``multiplicity`` the number of its occurrences there.
-    """
+    """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token."""
 
     samples: Samples
-    sample: Int64
-    token: Int32
-    multiplicity: Int64
+    sample: Int64  # (n_pairs,), an index into `samples`
+    token: Int32  # (n_pairs,), a token of the context of the sample
+    multiplicity: Int64  # (n_pairs,), how often the token occurs in the context
 
     def keep(self, mask: Bool) -> "Bags":
         """Keep only the pairs where ``mask`` is true; a sample may be left without pairs."""
@@ -67,8 +63,9 @@ def count_all_tokens(samples: Samples) -> Bags:
 
 def find_realisable(samples: Samples) -> Bool:
     """Whether each sample has its label in the context, shape (n_samples,). Assumption B of the theory."""
-    arrays = samples.values, samples.starts, samples.stops, samples.labels
-    return find_labels(*map(np.ascontiguousarray, arrays))
+    values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
+    starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
+    return find_labels(values, starts, stops, labels)
 
 
 def order_samples(samples: Samples) -> Samples:

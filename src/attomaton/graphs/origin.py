@@ -35,11 +35,9 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 
 
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
-    """Refuse a training on these samples in the folder of a run that was learned from others.
-
-    A run learned in memory records the digest of its samples; other runs are compared by their edges. Errors
-    show ``name``, if given.
-    """
+    """Refuse a training on these samples in the folder of a run that was learned from others."""
+    # A run learned in memory records the digest of its samples; other runs are compared by their edges.
+    # Errors show `name`, if given.
     folder = Path(run)
     manifest: dict[str, Any] = read_manifest(folder)
     if not manifest.get("files"):

@@ -122,11 +122,8 @@ class _Gathering(NamedTuple):
 
 
 def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order, as ``find_components`` does, for edges that arrive in several tables.
-
-    Only the edges of the current table, and the order between the components so far, are in memory, so a
-    query too large for memory is processed from a file.
-    """
+    """Find components and their order, as ``find_components`` does, for edges in several tables."""
+    # Only the edges of the current table, and the order between the components so far, are in memory.
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(sampled, sampled)  # each sampled query is a node of its own graph
     no_order = Order(*np.empty((4, 0), np.int64))

@@ -33,16 +33,12 @@ Edges = tuple[Int32, Int32, Int64]
 
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The graph of one query, with its edges in memory or read from files by ``edges``.
+    """The graph of one query, with its edges in memory or read from files by ``edges``."""
 
-    Its components are numbered from ``first``. ``tokens`` are its nodes, sorted, and ``component`` the
-    component of each; ``above`` and ``below`` are the order between components, sorted.
-    """
-
-    first: int
-    tokens: Int32  # (n_nodes,)
+    first: int  # the number of the first component; the others follow
+    tokens: Int32  # (n_nodes,), sorted
     component: Int64  # (n_nodes,)
-    above: Int64  # (n_order,)
+    above: Int64  # (n_order,), the order between components, sorted
     below: Int64  # (n_order,)
     edges: Callable[[], Iterable[Edges]]  # one item in memory, several if they are read from files
 
@@ -107,10 +103,8 @@ class QueryOrder:
     def evidence(
         self, before: Integers, top: int, bottoms: Sequence[int]
     ) -> list[tuple[tuple[Edge, ...], ...]]:
-        """For each of ``bottoms``, the data edges of each step on the path from ``top``.
-
-        ``before`` is the second result of ``search(top)``.
-        """
+        """For each of ``bottoms``, the data edges of each step on the path from ``top``."""
+        # `before` is the second result of search(top); a path is followed from its bottom up.
         paths: list[list[tuple[int, int]]] = []
         for bottom in bottoms:
             path = [self.local(bottom)]

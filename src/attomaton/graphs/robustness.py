@@ -76,11 +76,9 @@ class Robustness(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class _Links:
-    """The edges inside some components, sorted by winner, with the nodes numbered 0, 1, 2 ….
+    """The edges inside some components, sorted by winner, with nodes and components numbered from 0."""
 
-    A *group* is one of these components, numbered from 0.
-    """
-
+    # A group is one of these components.
     row: Int64  # (n_links,): the row of each edge in the edge table
     winner: Int64  # (n_links,): a node
     loser: Int64  # (n_links,): a node

@@ -47,10 +47,8 @@ def unit_rows(rows: Float64) -> Float64:
 
 
 def bound_singular(rows: Float64) -> float:
-    """A lower bound on the smallest singular value, within a factor of 2; 0 if that is below about 1e-4.
-
-    If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, up to rounding.
-    """
+    """A lower bound on the smallest singular value, within a factor of 2; 0 if that is below about 1e-4."""
+    # If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, up to rounding.
     if not len(rows) or len(rows) > rows.shape[1]:
         return 0.0
     gram = rows @ rows.T

@@ -19,16 +19,12 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes.
-
-    ``identity`` is the fraction with the label in the context, ``written`` the fraction with a token in the
-    context that writes the label, and ``either`` the fraction with at least one of the two.
-    """
+    """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes."""
 
     n_samples: int
-    identity: float
-    written: float
-    either: float
+    identity: float  # the fraction with the label in the context
+    written: float  # the fraction with a token in the context that writes the label
+    either: float  # the fraction with at least one of the two
 
     @classmethod
     def from_masks(cls, in_context: Bool, is_written: Bool) -> "Reach":
@@ -131,19 +127,17 @@ def count_successors(samples: Samples) -> Int32:
 
 
 def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it.
-
-    Samples whose label no token of the context writes are left out.
-    """
+    """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it."""
+    # Samples whose label no token of the context writes are left out.
     table = check_writes(writes, samples.n_tokens)
     reachable = samples.take(find_realisable(apply_writes(samples, table)))
     n_writers = np.bincount(table, minlength=samples.n_tokens)  # of each label
     labels = np.unique(reachable.labels)
     ambiguous = labels[n_writers[labels] > 1]
     if len(ambiguous):
+        n_tokens, label = n_writers[ambiguous[0]], ambiguous[0]
         raise MismatchedParts(
-            f"{n_writers[ambiguous[0]]} tokens write the label {ambiguous[0]}; give a map with one token per "
-            "label"
+            f"{n_tokens} tokens write the label {label}; give a map with one token per label"
         )
     writer = np.zeros(samples.n_tokens, np.int32)  # n⁻¹; 0 for a label that nothing writes, which is unused
     writer[table] = np.arange(samples.n_tokens, dtype=np.int32)
