@@ -52,11 +52,9 @@ def check_poisson(
     # A case that was observed several times has as many times the mean.
     offset = np.log(times) + (0.0 if regression.offset is None else regression.offset[observed])
     slopes = [column for column in range(len(names)) if column != constants[0]]
-    slope_names = [names[column] for column in slopes]
+    labels = [names[column] for column in slopes]
     # one situation, in which all cases are the alternatives
-    problem = ChoiceProblem.from_rows(
-        matrix[:, slopes], [len(y)], y * times, names=slope_names, offsets=offset
-    )
+    problem = ChoiceProblem.from_rows(matrix[:, slopes], [len(y)], y * times, names=labels, offsets=offset)
     return CountCheck(
         fit=fit_certified(problem),
         target=target,
@@ -168,13 +166,11 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
         )
     risk = _find_risk_sets(time, event, strata, entry, matrix.shape[1])
     offset = None if regression.offset is None else np.asarray(regression.offset, np.float64)[risk.case]
-    problem = ChoiceProblem.from_rows(
-        matrix[risk.case], risk.lengths, risk.events, names=names, offsets=offset
-    )
+    logit = ChoiceProblem.from_rows(matrix[risk.case], risk.lengths, risk.events, names=names, offsets=offset)
     has_ties = np.add.reduceat(risk.events, risk.starts) > 1
     ties = "events at one time count by Breslow's rule, which does not change which coefficients are infinite"
     return HazardCheck(
-        fit=fit_certified(problem),
+        fit=fit_certified(logit),
         target=target,
         columns=tuple(names),
         values=matrix,

@@ -116,9 +116,8 @@ def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedC
     """Read the choices of any input, and their features and clusters; ``columns`` are :class:`Columns`."""
     unknown = [role for role in columns if role not in Columns.__annotations__]
     if unknown:
-        raise UnsupportedOption(
-            f"unknown option {unknown[0]!r}; use one of {', '.join(Columns.__annotations__)}"
-        )
+        known = ", ".join(Columns.__annotations__)
+        raise UnsupportedOption(f"unknown option {unknown[0]!r}; use one of {known}")
     roles = {role: named for role, named in columns.items() if named is not None}
     most_per_pair = roles.pop("most_per_pair", None)
     covariates = {role: roles.pop(role) for role in COVARIATES if role in roles}

@@ -107,10 +107,8 @@ def _decide_order(ratings: Ratings, order: SureOrder, limit: int, batch: int | N
         earlier_shrink = current_error / initial[pairs]
         shrink = 1.0 / np.sqrt(1.0 + batch_information * current_error**2)
         threshold = earlier_shrink * shrink * margin[pairs]  # the difference that decides the order
-        deviation = earlier_shrink * np.sqrt(1.0 - shrink**2) * error[pairs]  # of the move of the estimate
-        gain = np.where(
-            remaining, ndtr((gap - threshold) / deviation) + ndtr((-gap - threshold) / deviation), -1.0
-        )
+        spread = earlier_shrink * np.sqrt(1.0 - shrink**2) * error[pairs]  # of the move of the estimate
+        gain = np.where(remaining, ndtr((gap - threshold) / spread) + ndtr((-gap - threshold) / spread), -1.0)
         best = int(gain.argmax())
         # the two positions among `items`, the better item first
         a, b = sorted((int(pairs[0][best]), int(pairs[1][best])), key=lambda position: -score[position])
@@ -131,8 +129,8 @@ def information(gap: Float64, tie: float) -> Float64:
 
 def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int, times: int) -> Float64:
     """Σ − w Σd dᵀΣ / (1 + w dᵀΣd), d = e_a − e_b: the covariance after comparisons of information w."""
+    # `direction` is Σd, and `variance` dᵀΣd.
     weight = times * float(information(score[a] - score[b], tie))
     direction = covariance[:, a] - covariance[:, b]
-    return covariance - np.outer(direction, direction) * weight / (
-        1.0 + weight * float(direction[a] - direction[b])
-    )
+    variance = float(direction[a] - direction[b])
+    return covariance - np.outer(direction, direction) * weight / (1.0 + weight * variance)

@@ -51,9 +51,8 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     elif library_of(data) == "pandas" and hasattr(data, "columns"):
         winners, losers = list(data.index), list(data.columns)
         # a RangeIndex names winners only if the columns are the same numbers
-        unlabelled = type(data.index).__name__ == "RangeIndex" and (
-            set(winners) != set(losers) or len(losers) < 3
-        )
+        is_range = type(data.index).__name__ == "RangeIndex"
+        unlabelled = is_range and (set(winners) != set(losers) or len(losers) < 3)
         if unlabelled or not set(winners) & set(losers) or len(set(losers)) < len(losers):
             return None
         columns = {loser: data[loser] for loser in losers}
@@ -139,10 +138,8 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     """The position of the chosen alternative in ``names``, from its name or its number from 1."""
     number, distinct = number_values(values)
-    position_of: dict[Any, int] = {
-        key: index for index in range(len(names)) for key in (index + 1, str(index + 1))
-    }
-    position_of |= {name: index for index, name in enumerate(names)}  # a name that is a number goes first
+    position_of: dict[Any, int] = {key: n - 1 for n in range(1, len(names) + 1) for key in (n, str(n))}
+    position_of |= {name: position for position, name in enumerate(names)}  # a name goes before a number
     position: Int64 = np.array([position_of.get(value, -1) for value in distinct], np.int64)[number]
     unread = position < 0
     if unread.any():

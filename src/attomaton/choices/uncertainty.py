@@ -355,7 +355,6 @@ class LuceScores:
         weight = np.repeat(problem.count, np.diff(problem.offsets)) * probability
         shape = (len(problem.winner), problem.n_alternatives)
         rows = problem.alternative, problem.offsets  # one row for each choice
-        products: Any = csr_array((weight, *rows), shape=shape).T @ csr_array(
-            (probability, *rows), shape=shape
-        )
+        weights = csr_array((weight, *rows), shape=shape)
+        products: Any = weights.T @ csr_array((probability, *rows), shape=shape)
         return -products

@@ -335,9 +335,8 @@ def merge_components(components: Components, groups: Integers) -> Components:
     n_merged = int(merged.max(initial=-1)) + 1
     order = Order(*condense(merged_of[above], merged_of[below], n_edges, support, n_merged))
     nodes = {"query": components.query_of_node, "token": components.token_of_node, "component": merged}
-    return Components(
-        components.edges, make_table(NODE_SCHEMA, nodes), make_table(ORDER_SCHEMA, order._asdict())
-    )
+    order_table = make_table(ORDER_SCHEMA, order._asdict())
+    return Components(components.edges, make_table(NODE_SCHEMA, nodes), order_table)
 
 
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:

@@ -97,10 +97,9 @@ def keep_ties(components: Components) -> Components:
 
 def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
     """Components with nodes only: no edges and no order."""
-    nothing = trusted(
-        EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
-    )
-    return trusted(Components, edges=nothing, nodes=nodes, order=empty_table(ORDER_SCHEMA))
+    no_rows, no_queries = empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA)
+    no_edges = trusted(EdgeTable, rows=no_rows, queries=no_queries, n_tokens=n_tokens)
+    return trusted(Components, edges=no_edges, nodes=nodes, order=empty_table(ORDER_SCHEMA))
 
 
 class Gathered(NamedTuple):

@@ -135,9 +135,9 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     labels = np.unique(reachable.labels)
     ambiguous = labels[n_writers[labels] > 1]
     if len(ambiguous):
-        n_tokens, label = n_writers[ambiguous[0]], ambiguous[0]
+        label = ambiguous[0]
         raise MismatchedParts(
-            f"{n_tokens} tokens write the label {label}; give a map with one token per label"
+            f"{n_writers[label]} tokens write the label {label}; give a map with one token per label"
         )
     writer = np.zeros(samples.n_tokens, np.int32)  # n⁻¹; 0 for a label that nothing writes, which is unused
     writer[table] = np.arange(samples.n_tokens, dtype=np.int32)
