@@ -147,7 +147,7 @@ def critical_value(covariance: Float64, component: Int64, alpha: float) -> float
     if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
         return bonferroni
     rng = np.random.default_rng(0)
-    largest = np.zeros(SCORE_DRAWS)  # the largest |z_a − z_b| / s.e. of each draw
+    largest = np.zeros(SCORE_DRAWS)  # for each draw, the maximum of |z_a − z_b| / s.e.
     for number in np.flatnonzero(np.bincount(component) > 1).tolist():
         members = component == number
         inside = covariance[np.ix_(members, members)]
@@ -170,7 +170,7 @@ def difference_errors(covariance: Float64) -> Float64:
 
 def transitive_closure(relation: Bool) -> Bool:
     """The relation, shape (n, n), with every pair that a chain of its pairs connects."""
-    while True:  # each round doubles the length of the chains
+    while True:  # after r rounds, chains have up to 2^r pairs
         steps = relation.astype(np.float32)  # multiplies faster than integers
         longer = relation | (steps @ steps > 0)
         if (longer == relation).all():

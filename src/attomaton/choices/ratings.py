@@ -19,17 +19,23 @@ from attomaton.choices.uncertainty import BoardErrors
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The scores of the items in log odds, relative to the mean of their component, and their errors."""
+    """The scores of the items in log odds, relative to the mean of their component, and their errors.
+
+    The arrays have one entry for each of ``items``: ``component`` (larger than the numbers of the components
+    that precede it), ``score``, ``wins``, ``losses``. ``covariance`` of the scores is NaN between components
+    and for items alone; if choices have clusters, ``errors`` replaces its errors. ``gaps`` are the infinite
+    gaps. ``tie`` is the log odds of a tie against a win between equal items (Davidson), −inf without ties.
+    """
 
     items: tuple[Any, ...]
-    component: Int64  # (n_items,), larger than the numbers of the components that precede it
+    component: Int64  # (n_items,)
     score: Float64  # (n_items,)
-    covariance: Float64 | None  # (n_items, n_items), NaN between components and for items alone
+    covariance: Float64 | None  # (n_items, n_items)
     wins: Any  # (n_items,)
     losses: Any  # (n_items,)
-    gaps: Gaps  # infinite differences between components
-    tie: float = -np.inf  # log odds of a tie against a win between equal items (Davidson); −inf without ties
-    errors: BoardErrors | None = None  # with clusters: they replace the errors from `covariance`
+    gaps: Gaps
+    tie: float = -np.inf
+    errors: BoardErrors | None = None
 
     @property
     def games(self) -> Any:

@@ -31,12 +31,16 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token."""
+    """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token.
+
+    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of the sample's context, and
+    ``multiplicity`` the number of its occurrences there.
+    """
 
     samples: Samples
-    sample: Int64  # (n_pairs,), an index into `samples`
-    token: Int32  # (n_pairs,), a token of the context of the sample
-    multiplicity: Int64  # (n_pairs,), how often the token occurs in the context
+    sample: Int64  # (n_pairs,)
+    token: Int32  # (n_pairs,)
+    multiplicity: Int64  # (n_pairs,)
 
     def keep(self, mask: Bool) -> "Bags":
         """Keep only the pairs where ``mask`` is true; a sample may be left without pairs."""

@@ -33,12 +33,16 @@ Edges = tuple[Int32, Int32, Int64]
 
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The graph of one query, with its edges in memory or read from files by ``edges``."""
+    """The graph of one query, with its edges in memory or read from files by ``edges``.
 
-    first: int  # the number of the first component; the others follow
-    tokens: Int32  # (n_nodes,), sorted
+    Its components are numbered from ``first``. ``tokens`` are its nodes, sorted, and ``component`` the
+    component of each; ``above`` and ``below`` are the order between components, sorted.
+    """
+
+    first: int
+    tokens: Int32  # (n_nodes,)
     component: Int64  # (n_nodes,)
-    above: Int64  # (n_order,), the order between components, sorted
+    above: Int64  # (n_order,)
     below: Int64  # (n_order,)
     edges: Callable[[], Iterable[Edges]]  # one item in memory, several if they are read from files
 

@@ -19,12 +19,16 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes."""
+    """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes.
+
+    ``identity`` is the fraction with the label in the context, ``written`` the fraction with a token in the
+    context that writes the label, and ``either`` the fraction with at least one of the two.
+    """
 
     n_samples: int
-    identity: float  # the fraction with the label in the context
-    written: float  # the fraction with a token in the context that writes the label
-    either: float  # the fraction with at least one of the two
+    identity: float
+    written: float
+    either: float
 
     @classmethod
     def from_masks(cls, in_context: Bool, is_written: Bool) -> "Reach":
