@@ -1,4 +1,6 @@
-"""Read choices from a file, a frame with named columns, or sequences."""
+"""Read choices from a file, a frame with named columns, or sequences, by :func:`parse_choices`."""
+
+# A role is what a column is used for, such as "winner"; `roles` maps each role to a column or its name.
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -35,11 +37,12 @@ from attomaton.corpora.readers.sources import TABLE_READERS
 
 
 class FileColumns(dict[Any, Any]):
-    """The columns of a file by name; ``locate`` returns the place of a row in the file."""
+    """The columns of a file by name; ``locate(row)`` says where a row is, such as ``line 5 of a.csv``."""
 
     def __init__(self, columns: Mapping[Any, Any], locate: Callable[[int], str], skip_bad: bool) -> None:
         super().__init__(columns)
-        self.locate, self.skip_bad = locate, skip_bad
+        self.locate = locate
+        self.skip_bad = skip_bad  # whether to leave out rows that cannot be read
 
 
 def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> FileColumns:
@@ -110,11 +113,11 @@ class Columns(TypedDict, total=False):
 
 
 def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Covariates]:
+    """Read the choices of any input, and their features and clusters; ``columns`` are :class:`Columns`."""
     unknown = [role for role in columns if role not in Columns.__annotations__]
     if unknown:
-        raise UnsupportedOption(
-            f"unknown option {unknown[0]!r}; use one of {', '.join(Columns.__annotations__)}"
-        )
+        known = ", ".join(Columns.__annotations__)
+        raise UnsupportedOption(f"unknown option {unknown[0]!r}; use one of {known}")
     roles = {role: named for role, named in columns.items() if named is not None}
     most_per_pair = roles.pop("most_per_pair", None)
     covariates = {role: roles.pop(role) for role in COVARIATES if role in roles}
@@ -128,7 +131,7 @@ def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
     if not isinstance(parsed.choices, PairChoices):
         raise UnsupportedOption("most_per_pair= needs pairs; leave most_per_pair out")
     pair = parsed.choices.number_pairs()
-    times = np.bincount(pair, parsed.counts)[pair]
+    times = np.bincount(pair, parsed.counts)[pair]  # the count of the pair of each row
     if times.max() <= most:
         return parsed
     return parsed._replace(counts=parsed.counts * np.minimum(1.0, most / times))
@@ -138,6 +141,7 @@ def _parse_source(
     data: ChoiceData, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
     """Read choices from a file, a frame, a matrix of wins, separate columns, or other sequences."""
+    # The first argument may be a file, a frame, a matrix or a sequence: `source` is whatever it is.
     source: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(source, str | PathLike) and data.choice_sets is None and data.losers is None:
         source = read_columns(cast("str | PathLike[str]", source))
@@ -145,9 +149,12 @@ def _parse_source(
         return _read_file(data, source, roles, covariates)
 
     columns = {role: named for role, named in roles.items() if role != "drop"}
-    matrix = read_matrix(source) if source is data.winners and not roles and data.losers is None else None
+    may_be_matrix = source is data.winners and not roles and data.losers is None
+    matrix = read_matrix(source) if may_be_matrix else None
     if source is None and columns and not any(isinstance(column, str) for column in columns.values()):
-        source, roles = columns, {role: roles[role] if role == "drop" else role for role in roles}
+        # Separate columns become a table, in which each column is named after its role.
+        source = columns
+        roles = {role: roles[role] if role == "drop" else role for role in roles}
     elif matrix is not None:
         source, roles = matrix
     if is_frame(cast("Any", source)) and not (source is data.rankings and isinstance(source, list)):
@@ -160,9 +167,14 @@ def _parse_source(
         )
     parsed = read_sequences(data)
     described = read_covariates(parsed, covariates, {}, ("winner", "loser")) if covariates else Covariates({})
-    if data.counts is not None and not parsed.counts.all():
-        parsed = parsed.restrict(np.asarray(data.counts) > 0)
-    return parsed, described
+    return _drop_uncounted(parsed, data.counts), described
+
+
+def _drop_uncounted(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
+    """The choices with a count above 0, and their items; ``counts`` has one count for each row."""
+    if counts is None or parsed.counts.all():
+        return parsed
+    return parsed.restrict(np.asarray(counts) > 0)
 
 
 def _read_file(
@@ -170,9 +182,10 @@ def _read_file(
 ) -> tuple[ParsedChoices, Covariates]:
     """Read the choices of a file; a bad row raises an error with its place, or is skipped."""
     n_rows = max((len(column) for column in file.values() if column is not None), default=0)
-    rows, first_fault = np.arange(n_rows), ""
+    rows = np.arange(n_rows)  # the rows of the file that are left
+    first_fault = ""
     table: Mapping[Any, Any] = file
-    while True:
+    while True:  # each round leaves out the rows with one fault, until none is left
         try:
             result = _read_frame(data, table, roles, covariates)
             break
@@ -182,7 +195,8 @@ def _read_file(
             good[error.rows] = False
             if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
-            rows, first_fault = rows[good], first_fault or message.partition("; ")[0]
+            rows = rows[good]
+            first_fault = first_fault or message.partition("; ")[0]  # without the remedy
             table = {name: select_rows(column, good) for name, column in table.items()}
     if len(rows) < n_rows:
         warnings.warn(SkippedDocuments(n_rows - len(rows), first_fault, "row"), stacklevel=2)
@@ -190,7 +204,7 @@ def _read_file(
 
 
 def select_rows(column: Any, rows: Bool) -> Any:
-    """Select rows of a column; None stands for two columns with one name."""
+    """Select rows of a column by a mask; a column is None if two columns of the file have this name."""
     if column is None:
         return None
     if isinstance(column, list):
@@ -201,6 +215,7 @@ def select_rows(column: Any, rows: Bool) -> Any:
 def _read_frame(
     data: ChoiceData, table: Mapping[Any, Any], roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
+    """Read a table with named columns: find its form, then the choices, then what describes them."""
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             "choice_sets= and losers= cannot be combined with a frame; name the columns of the frame: "
@@ -222,8 +237,7 @@ def _read_frame(
     first, second = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
     contestants = named.name(first), named.name(second)
     described = read_covariates(parsed, named.covariates, named.table, contestants)
-    if named.counts is not None and not parsed.counts.all():
-        parsed = parsed.restrict(np.asarray(named.counts) > 0)
+    parsed = _drop_uncounted(parsed, named.counts)
     if "drop" in named.roles:
         number, distinct = number_values(named.take("outcome"))
         dropped = as_sequence(named.roles["drop"])
@@ -245,7 +259,8 @@ def _rewrite(named: NamedColumns) -> NamedColumns:
 
 def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
     """Find the columns of counts and ties, by their options or by their usual names."""
-    used, counts, tied = {**named.roles, **named.covariates}, named.counts, named.tied
+    used = {**named.roles, **named.covariates}
+    counts, tied = named.counts, named.tied
     count_name = named.roles.get("count", counts if isinstance(counts, str) else None)
     if count_name is None and counts is None and "count" in form.takes and "count" in named.table:
         count_name = None if _has_role(used, "count") else "count"
@@ -259,17 +274,17 @@ def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
 
 
 def _has_role(roles: Mapping[str, Any], name: str) -> bool:
-    return any(
-        name in named if isinstance(named, list | tuple) else name == named for named in roles.values()
-    )
+    """Whether the column with this name has a role."""
+    return any(name in as_sequence(named) for named in roles.values())
 
 
 def _read_counts(values: Any) -> Any:
+    """A column of counts as numbers, unchecked; text of numbers counts as numbers."""
     array = as_arrow(values)
     if array is None:
         return as_list(values)
     if str(array.type) not in ("string", "large_string"):
         return array.to_numpy(zero_copy_only=False)
     with suppress(InvalidSamples):
-        return read_numbers(array, "count", len(array))  # pandas writes 3.0 beside gaps
-    return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
+        return read_numbers(array, "count", len(array))
+    return np.array(array.to_pylist(), object)  # not numbers: `counts_of` rejects them

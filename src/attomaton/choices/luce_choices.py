@@ -25,24 +25,26 @@ class NumberedChoices(NamedTuple):
         choice = np.repeat(np.arange(len(winner)), lengths)
         keys, multiplicity = count_keys(pack_pairs(choice, members))
         choice, item = unpack_pairs(keys)
-        offsets, no_query = group_borders(choice, len(winner)), np.zeros(len(winner), np.int32)
-        options = offsets, item, multiplicity.astype(np.int32)
-        table = count_choices([make_choices(no_query, winner.astype(np.int32), *options, counts)])
-        (offsets, item), (_, times) = (
-            ragged_column(table.rows, name) for name in ("tokens", "multiplicities")
-        )
-        columns = table["winner"], table["count"], rows_of(offsets), item, times
+        # A table of choices of a corpus adds up equal choices; the number of the query does not matter.
+        query = np.zeros(len(winner), np.int32)
+        options = group_borders(choice, len(winner)), item, multiplicity.astype(np.int32)
+        table = count_choices([make_choices(query, winner.astype(np.int32), *options, counts)])
+        offsets, item = ragged_column(table.rows, "tokens")
+        _, multiplicity = ragged_column(table.rows, "multiplicities")
+        columns = table["winner"], table["count"], rows_of(offsets), item, multiplicity
         return cls(*(column.astype(np.int64) for column in columns))
 
     @classmethod
     def from_pairs(cls, winner: Int64, loser: Int64, times: Int64) -> "NumberedChoices":
+        """Choices between two items; ``times`` is how often the winner was chosen over the loser."""
         keys, times = sum_by_key(pack_pairs(winner, loser), times)
-        winner, low_loser = unpack_pairs(keys)
-        loser = low_loser.astype(np.int64)
+        winner, int32_loser = unpack_pairs(keys)
+        loser = int32_loser.astype(np.int64)
         options = np.column_stack([np.minimum(winner, loser), np.maximum(winner, loser)]).ravel()
         return cls(winner, times, np.repeat(np.arange(len(winner)), 2), options, np.ones_like(options))
 
     def select(self, options: Bool, choices: Bool) -> "NumberedChoices":
+        """Some options of some choices, by masks (n_options,) and (n_choices,), numbered anew."""
         options = options & choices[self.choice]
         choice = (np.cumsum(choices) - 1)[self.choice[options]]
         return NumberedChoices(

@@ -1,4 +1,4 @@
-"""Check cells, items and counts, and number the items."""
+"""Check cells, items and counts (``is_missing``, ``check_…``, ``counts_of``), and number the items."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def is_missing(value: Any) -> bool:
         return not value.strip()
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.generic) and bool(value != value)
+    return isinstance(value, float | np.generic) and bool(value != value)  # only NaN differs from itself
 
 
 class BadRows(InvalidSamples):
@@ -29,9 +29,9 @@ class BadRows(InvalidSamples):
     """
 
     def __init__(self, before: str, rows: Any, after: str, noun: str = "row") -> None:
-        super().__init__(before, rows, after, noun)
-        numbers = np.atleast_1d(rows)
+        super().__init__(before, rows, after, noun)  # in full, so that the error can be pickled
         self.before, self.after, self.noun = before, after, noun
+        numbers = np.atleast_1d(rows)
         self.rows: Int64 = np.flatnonzero(numbers) if numbers.dtype == bool else numbers
 
     def __str__(self) -> str:
@@ -54,14 +54,14 @@ def check_items(items: Sequence[Any]) -> None:
             f"items have different types, such as {texts[0]!r} and {numbers[0]!r}; convert all items to "
             "text, or all to numbers"
         )
-    spellings: dict[str, str] = {}
+    spellings: dict[str, str] = {}  # normalized text → the item with this text
     for item in items:
         if not isinstance(item, str):
             continue
-        plain = " ".join((item if item.isascii() else normalize("NFC", item)).split())
-        if spellings.setdefault(plain, item) != item:
+        normalized = " ".join((item if item.isascii() else normalize("NFC", item)).split())
+        if spellings.setdefault(normalized, item) != item:
             raise InvalidSamples(
-                f"the items {spellings[plain]!r} and {item!r} look alike but differ in whitespace or in "
+                f"the items {spellings[normalized]!r} and {item!r} look alike but differ in whitespace or in "
                 "Unicode normalization; use one spelling (in pandas: .str.strip(), "
                 ".str.normalize('NFC'))"
             )
@@ -69,6 +69,7 @@ def check_items(items: Sequence[Any]) -> None:
 
 def check_unrolled(n_entries: int, n_items: int, allowed: int) -> None:
     """Reject sets or rankings that are too large; memory is quadratic in their size."""
+    # the number of entries may also be 32 times the number of items in all rankings or sets of the data
     most = max(allowed, 32 * n_items)
     if n_entries > most:
         raise InvalidSamples(
@@ -107,7 +108,8 @@ def number_hashable(entries: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
         raise InvalidSamples(
             f"an item is not hashable ({error}); give hashable items, such as tuples instead of lists"
         ) from error
-    unequal = [item for item in number_of if not isinstance(item, str | None) and is_missing(item)]
-    if unequal:
-        raise InvalidSamples(f"an item is missing ({unequal[0]!r}); drop its choices, or give it a name")
+    # A missing value that does not equal itself could be numbered several times; check_items rejects others.
+    missing = [item for item in number_of if not isinstance(item, str | None) and is_missing(item)]
+    if missing:
+        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or give it a name")
     return tuple(number_of), np.fromiter(map(number_of.__getitem__, entries), np.int64, len(entries))

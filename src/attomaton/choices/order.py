@@ -1,5 +1,8 @@
 """The components of items, their order, and their scores, as choices determine them."""
 
+# Components have two numbers: in the graph, where the component of the query is the last, and the position in
+# `components`, which begins with the largest group of components that comparisons connect.
+
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 else:
     ItemScores = Any  # both are loaded when needed
 
-# Scale → its unit in log odds, and the mean score of a component.
+# Scale → points per unit of log odds, and the mean score of a component. On the scale of Elo, 400 points are
+# odds of 10 to 1.
 SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
 
 
@@ -117,8 +121,9 @@ class OrderedItems:
     @cached_property
     def missing(self) -> tuple[Comparison, ...]:
         """The fewest comparisons that would join all components into one."""
-        pairs = np.array(self.order, np.int64).reshape(-1, 2)
-        added = connect_strongly(len(self.components), pairs[:, 0], pairs[:, 1])
+        above, below = np.array(self.order, np.int64).reshape(-1, 2).T
+        added = connect_strongly(len(self.components), above, below)
+        # the best item of one component wins against the worst of the other
         return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
 
     @cached_property
@@ -140,10 +145,12 @@ class OrderedItems:
 
     @property
     def _unit(self) -> float:
+        """Points of the scale per unit of log odds."""
         return SCALES[self.scale][0]
 
     @property
     def _origin(self) -> float:
+        """The mean score of a component on the scale."""
         return SCALES[self.scale][1]
 
     @cached_property
@@ -154,16 +161,14 @@ class OrderedItems:
 
     @cached_property
     def _group_of(self) -> Int64:
-        """The group of each component except the query's, numbered by size, the largest first.
-
-        A group is a set of components that chains of comparisons connect.
-        """
+        """The group of each component except the query's, numbered by size, the largest first."""
+        # A group is a set of components that chains of comparisons connect.
         n_components = len(self.graph.heights[:-1])
         above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
         between_items = below < n_components
         label = connected_nodes(above[between_items], below[between_items], n_components, strongly=False)
         by_size = np.argsort(-np.bincount(label, self.graph.sizes[:-1]), kind="stable")
-        return np.argsort(by_size)[label]  # the rank of each group by size
+        return np.argsort(by_size)[label]  # the inverse permutation: the rank of each group by size
 
     @cached_property
     def _graph_numbers(self) -> Int64:
@@ -173,15 +178,15 @@ class OrderedItems:
     @cached_property
     def _all_pairs(self) -> tuple[Int64, Int64]:
         """Sorted pairs of positions in ``components`` that a choice connects, without the query."""
-        order, n_components = self.graph.order, len(self._graph_numbers)
-        above, below = self._position_of[column(order, "above")], self._position_of[column(order, "below")]
+        n_components = len(self._graph_numbers)
+        above, below = (self._position_of[column(self.graph.order, end)] for end in ("above", "below"))
         between_items = below < n_components
         keys = np.sort(above[between_items] * n_components + below[between_items])
         return keys // max(n_components, 1), keys % max(n_components, 1)
 
     @cached_property
     def _position_of(self) -> Int64:
-        """The position of each component of the graph in ``components``."""
-        positions = np.full(len(self.graph), len(self.graph))
+        """The position of each component of the graph in ``components``, shape (n_components + 1,)."""
+        positions = np.full(len(self.graph), len(self.graph))  # of the query: beyond all positions
         positions[self._graph_numbers] = np.arange(len(self._graph_numbers))
         return positions

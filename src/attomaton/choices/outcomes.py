@@ -1,5 +1,8 @@
 """Read the outcomes of pairs: names of items or columns, words, or scores."""
 
+# read_outcomes reads one column, and read_score_columns several. The contestants are the names of the columns
+# of the first and the second item.
+
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +15,14 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import number_values, read_numbers
 from attomaton.choices.numbering import BadRows, is_missing
 
-FIRST, SECOND, TIE = 0, 1, 2  # how a pair ends
-UNREAD = -1  # the code of an outcome that cannot be read
+FIRST, SECOND, TIE = 0, 1, 2  # the outcome of a pair: the first wins, the second wins, or neither
+UNREAD = -1  # in place of an outcome: the value cannot be read
 LISTED_OUTCOMES = 4  # how many unreadable outcomes an error names
 
 TIES = ("tie", "draw", "tied")  # names of columns that mark ties
 TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")  # words for a tie; ``tie (…)`` also counts
 
-# Strings for the score of the first of a pair.
+# Strings for the score of the first item of a pair.
 SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
 
 # Strings for truth values.
@@ -30,7 +33,7 @@ INDEX_NAMES = re.compile(
     "winner|winning|victor|chosen|choice|pick|select|prefer|better|best|vote|label", re.IGNORECASE
 )
 
-# Words for a win of the first item, a win of the second, and a tie; a table uses one row of these.
+# Words for a win of the first item, a win of the second, and a tie; a column uses words of one row of these.
 SIDES = (
     (("a",), ("b",), ()),
     (("1", "first"), ("2", "second"), ("x",)),
@@ -44,13 +47,18 @@ USUAL_WORDS = {word for words in SIDES for meaning in words for word in meaning}
 
 HIGHER = "the higher score wins, and equal scores are a tie"  # how two scores decide
 
+# A word with a prefix and a suffix that may be left out: the group of "modela" is "a".
 _ADORNED = re.compile(r"(?:model|player|team|response|answer|option|assistant)?(.+?)(?:wins|win|won)?")
+
+# A result, such as 2-1 or 0.5–0.5, with the score of each item.
 _RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
+
+# The words of a name: HomeTeam, home_team and TEAM1 have two words each.
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def read_flags(values: Any) -> Bool:
-    """Read bools, also as text."""
+    """Read a column of truth values, which may be text."""
     number, distinct = number_values(values)
     flags = [
         FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0"))) for value in distinct
@@ -71,12 +79,13 @@ def read_amounts(values: Any, role: str, n_rows: int) -> Float64:
 
 
 def is_tie(value: Any) -> bool:
+    """Whether a value is a word for a tie."""
     word = _squash(value)
     return word in TIE_WORDS or word.startswith("tie(")
 
 
 def _squash(value: Any) -> str:
-    """Remove case, spaces, underscores and inner hyphens: Both-bad is bothbad, but -1 is not 1."""
+    """A text without case, spaces, underscores and inner hyphens: Both-bad is bothbad, but -1 is not 1."""
     return re.sub(r"[\s_]+|(?<!^)-", "", str(value).strip().casefold())
 
 
@@ -88,27 +97,28 @@ def read_outcomes(
     dropped: Collection[Any],
     title: Any,
 ) -> tuple[Int64, str]:
-    """The outcome of each pair (FIRST, SECOND or TIE), and a remark on how the column was read.
-
-    ``contestants`` are the names of the columns of both items, and ``title`` is the name of the outcome's
-    column. Outcomes in ``dropped`` need not be readable.
-    """
+    """The outcome of each pair (FIRST, SECOND or TIE), and a remark on how the column was read."""
+    # `pair` has the item numbers of both columns of items, and `title` is the name of the column of outcomes.
+    # Values in `dropped` need not be readable.
     number, distinct = number_values(values)
     if len(number) != len(pair[0]):
         raise InvalidSamples(
             "the number of outcomes is not the number of pairs; give one outcome for each pair"
         )
-    readable, item_names = {*contestants, *TIES, 0, 0.5, 1, *SCORES}, set(items)
+    # Each distinct value is read once; number[row] is the index of the value of a row in `distinct`.
+    readable = {*contestants, *TIES, 0, 0.5, 1, *SCORES}
+    item_names = set(items)
     ambiguous = [value for value in distinct if value in item_names and (value in readable or is_tie(value))]
     if ambiguous:
         raise InvalidSamples(
             f"the outcome {show(ambiguous[0])} is also the name of an item; use winner= and loser= instead"
         )
     used = [value for value in distinct if value not in dropped]
-    ends, reading = _read_values(used, items, contestants, title)
-    codes = np.array([ends.get(value, TIE) for value in distinct], np.int64)
-    end = find_side(number, distinct, items, pair, codes)
-    bad = end == UNREAD
+    outcomes, reading = _read_values(used, items, contestants, title)
+    # a dropped value may get any outcome: its rows are removed later
+    codes = np.array([outcomes.get(value, TIE) for value in distinct], np.int64)
+    outcome = find_side(number, distinct, items, pair, codes)
+    bad = outcome == UNREAD
     if bad.any():
         unread = [distinct[index] for index in dict.fromkeys(number[bad].tolist())]
         raise _unread_outcomes(unread, bad, contestants)
@@ -116,15 +126,17 @@ def read_outcomes(
     if absent:
         note = f"no row has the outcome {' or '.join(absent)}, which drop= names"
         reading = f"{reading}; {note}" if reading else note
-    return end, reading
+    return outcome, reading
 
 
 def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, Any]) -> BadRows:
+    """The error for rows whose outcome cannot be read; ``unread`` are their distinct values."""
     first, second = map(show, contestants)
     listed = [show(value) for value in unread if not is_missing(value)][:LISTED_OUTCOMES]
-    shown, remedy = show(unread[0]), f"drop such rows: drop=[{', '.join(listed)}]"
-    if is_missing(unread[0]):
-        shown, remedy = "missing", "drop the row (on the command line: --skip-bad)"
+    missing = is_missing(unread[0])
+    shown = "missing" if missing else show(unread[0])
+    by_skipping = "drop the row (on the command line: --skip-bad)"
+    remedy = by_skipping if missing else f"drop such rows: drop=[{', '.join(listed)}]"
     return BadRows(
         "the outcome in ",
         bad,
@@ -136,8 +148,9 @@ def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, A
 def find_side(
     number: Int64, distinct: Sequence[Any], items: Sequence[Any], pair: tuple[Int64, Int64], codes: Int64
 ) -> Int64:
-    """FIRST or SECOND if a value names that item of the pair, otherwise the code of the value."""
+    """For each row, FIRST or SECOND if the value names that item of the pair, else the code of the value."""
     item_number = {item: number for number, item in enumerate(items)}
+    # True and False equal the items 1 and 0, but name no item
     item_of_value = [-1 if isinstance(value, bool) else item_number.get(value, -1) for value in distinct]
     winner = np.array(item_of_value, np.int64)[number]
     return np.where(winner == pair[0], FIRST, np.where(winner == pair[1], SECOND, codes[number]))
@@ -146,52 +159,56 @@ def find_side(
 class OutcomeValues(NamedTuple):
     """The values of an outcome column that do not name an item, by kind."""
 
-    ends: dict[Any, int]  # names of columns and ties; all other outcomes are UNREAD here
-    scores: dict[Any, float]  # of the first: 1, 0.5 or 0
-    results: dict[Any, int]  # scores of both, such as 2-1
-    words: dict[Any, str]
+    outcomes: dict[Any, int]  # of names of columns and words for ties; all other values are UNREAD here
+    scores: dict[Any, float]  # of the first item: 1, 0.5 or 0
+    results: dict[Any, int]  # the outcome of scores of both items, such as 2-1
+    words: dict[Any, str]  # the squashed text of any other value
 
 
 def _read_values(
     values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any], title: Any
 ) -> tuple[dict[Any, int], str]:
     """Value → outcome for values that do not name the winner, and a remark on how they were read."""
-    (first, second), column, readings = map(show, contestants), show(title), list[str]()
-    ends, scores, results, words = _sort_values(values, items, contestants)
+    first, second, column = map(show, (*contestants, title))
+    readings: list[str] = []
+    outcomes, scores, results, words = _sort_values(values, items, contestants)
     wins = [value for value, score in scores.items() if score == 1]
     if "2" in map(_strip, words.values()) and not isinstance(next(iter(wins), None), bool):
-        if len(wins) == len(scores):  # 1 and 2 name the sides
+        if len(wins) == len(scores):  # no 0 or 0.5: 1 and 2 name the sides
             words.update(dict.fromkeys(wins, "1"))
             scores = {}
         else:  # a 2 next to 0 or 0.5 has no meaning
             words = {value: word for value, word in words.items() if _strip(word) != "2"}
     if scores:
         readings.append(_describe_scores(scores, contestants, title))
-        ends |= {value: {1.0: FIRST, 0.0: SECOND, 0.5: TIE}[score] for value, score in scores.items()}
+        outcome_of_score = {1.0: FIRST, 0.0: SECOND, 0.5: TIE}
+        outcomes |= {value: outcome_of_score[score] for value, score in scores.items()}
     if results:
         readings.append(f"{column} was read as the scores of {first} and {second}: {HIGHER}")
-        ends |= results
+        outcomes |= results
     squashed_items = set(map(_squash, items if words else ()))
     words = {value: _strip(word) for value, word in words.items() if word not in squashed_items}
     sides = _read_words(set(words.values()), contestants, title)
-    end_of_word = {value: sides[word] for value, word in words.items() if word in sides}
-    if end_of_word:
+    by_words = {value: sides[word] for value, word in words.items() if word in sides}
+    if by_words:
         meaning = {FIRST: f"a win of {first}", SECOND: f"a win of {second}", TIE: "a tie"}
-        spellings = ", ".join(f"{show(value)} is {meaning[end]}" for value, end in end_of_word.items())
+        spellings = ", ".join(f"{show(value)} is {meaning[outcome]}" for value, outcome in by_words.items())
         readings.append(f"{column} was read: {spellings}")
-        ends |= end_of_word
-    return ends, "; ".join(readings)
+        outcomes |= by_words
+    return outcomes, "; ".join(readings)
 
 
 def _sort_values(values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any]) -> OutcomeValues:
-    kinds, item_names = OutcomeValues(dict.fromkeys(values, UNREAD), {}, {}, {}), set(items)
+    """Sort the distinct values of a column by kind; names of items, missing values and bools are UNREAD."""
+    kinds = OutcomeValues(dict.fromkeys(values, UNREAD), {}, {}, {})
+    item_names = set(items)
     for value in values:
         if is_missing(value):
             continue
         if isinstance(value, str) and value in contestants:
-            kinds.ends[value] = contestants.index(value)
+            kinds.outcomes[value] = contestants.index(value)  # FIRST or SECOND
         elif is_tie(value):
-            kinds.ends[value] = TIE
+            kinds.outcomes[value] = TIE
         elif (score := _score(value)) is not None:
             kinds.scores[value] = score
         elif isinstance(value, bool) or value in item_names:
@@ -224,21 +241,21 @@ def _compare_result(value: Any) -> int | None:
     if result is None:
         return None
     first, second = (float(score or "nan") for score in result.groups())
-    if first != first or second != second:
+    if first != first or second != second:  # a score is missing, as in "2-"
         return None
     return TIE if first == second else FIRST if first > second else SECOND
 
 
 def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], title: Any) -> str:
     """Say how scores were read; rejects scores that may have another meaning."""
-    (first, second), column = map(show, contestants), show(title)
-    of_first, of_second = (bool(words & _words_of(title)) for words in _words_apart(contestants))
-    if of_second and not of_first:
+    first, second, column = map(show, (*contestants, title))
+    names_first, names_second = (bool(words & _words_of(title)) for words in _words_apart(contestants))
+    if names_second and not names_first:
         raise InvalidSamples(
             f"the column {column} seems to mark wins of {second}, not of {first}; exchange first= and "
             f"second=, or write {first} or {second} in the column"
         )
-    may_be_index = INDEX_NAMES.search(str(title)) is not None and not of_first
+    may_be_index = INDEX_NAMES.search(str(title)) is not None and not names_first
     if may_be_index and bool not in map(type, scores) and 0.5 not in map(_score, scores):
         raise InvalidSamples(
             f"0 and 1 in the column {column} may be the score of {first} or the index of the winner; "
@@ -248,7 +265,8 @@ def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], titl
 
 
 def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Mapping[str, int]:
-    """Word → side, by the names of the two columns or by usual words; empty without a reading."""
+    """Word → outcome, by the names of the two columns or by usual words; empty if no reading fits."""
+    # A reading maps words to outcomes. A word with two outcomes in readings that fit all words is refused.
     apart = _words_apart(contestants)
     sides = {_squash(name): side for side, name in enumerate(contestants)}
     sides |= {word: side for side, of_side in enumerate(apart) for word in of_side}
@@ -258,7 +276,7 @@ def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Ma
         return sides
     readings: list[Mapping[str, int]] = []
     for first, second, tie in SIDES:
-        if first[0] in apart[SECOND] or second[0] in apart[FIRST]:
+        if first[0] in apart[SECOND] or second[0] in apart[FIRST]:  # such as first="away", second="home"
             first, second = second, first
         usual = {**dict.fromkeys(first, FIRST), **dict.fromkeys(second, SECOND), **dict.fromkeys(tie, TIE)}
         agree = all(usual[word] == sides[word] for word in words & usual.keys() & sides.keys())
@@ -290,7 +308,8 @@ def read_score_columns(
     columns: Sequence[Any], titles: Sequence[Any], contestants: tuple[Any, Any], n_rows: int
 ) -> tuple[Int64, str]:
     """The outcome of each pair, from two columns of scores, or from three columns of marks."""
-    (first, second), listed = map(show, contestants), ", ".join(map(show, titles))
+    first, second = map(show, contestants)
+    listed = ", ".join(map(show, titles))
     if len(columns) not in (2, 3):
         raise InvalidSamples(
             f"the outcome has {len(columns)} columns ({listed}); name two columns, the scores of {first} and "
@@ -307,12 +326,12 @@ def read_score_columns(
         for values, title in zip(columns, titles, strict=True)
     ]
     if len(scores) == 2:
-        end = np.where(scores[0] == scores[1], TIE, np.where(scores[0] > scores[1], FIRST, SECOND))
-        return end, f"{listed} were read as the scores of {first} and {second}: {HIGHER}"
+        outcome = np.where(scores[0] == scores[1], TIE, np.where(scores[0] > scores[1], FIRST, SECOND))
+        return outcome, f"{listed} were read as the scores of {first} and {second}: {HIGHER}"
     marked = np.column_stack(scores) > 0
     bad = marked.sum(axis=1) != 1
     if bad.any():
         raise BadRows(
             "", bad, f" does not mark exactly one of the columns {listed}; mark one, or drop the row"
         )
-    return marked.argmax(axis=1), ""
+    return marked.argmax(axis=1), ""  # the columns mark FIRST, SECOND and TIE in this order

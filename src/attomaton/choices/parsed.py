@@ -1,8 +1,7 @@
-"""Parsed choices: the items, and numbered choices in one of three forms.
+"""Parsed choices (:class:`ParsedChoices`): the items, and numbered choices in one of three forms."""
 
-Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. :class:`ChoiceForm`
-describes the methods that all forms have.
-"""
+# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. ChoiceForm
+# describes the methods that all forms have. Items are numbered from 0, in the order of ParsedChoices.items.
 
 from typing import Any, NamedTuple, Protocol
 
@@ -78,8 +77,8 @@ class PairChoices(NamedTuple):
 
     def number_pairs(self) -> Int64:
         """The number of the pair of items in each row, shape (n_rows,), whichever item is first."""
-        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
+        keys = pack_pairs(np.minimum(self.first, self.second), np.maximum(self.first, self.second))
+        return np.unique(keys, return_inverse=True)[1].ravel()
 
     def preferences(self) -> tuple[Int64, Int64]:
         """The winner and the loser of each pair; a tie occurs twice, the second time at the end."""
@@ -88,6 +87,7 @@ class PairChoices(NamedTuple):
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
     def tally(self, counts: Float64, n_items: int) -> OptionTally:
+        """Count wins, where a tie is half a win of each item."""
         won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts  # by the first item: FIRST, SECOND, TIE
         wins = np.bincount(self.first, won, n_items) + np.bincount(self.second, counts - won, n_items)
         options = np.stack([self.first, self.second], axis=1).ravel()
@@ -95,7 +95,7 @@ class PairChoices(NamedTuple):
 
     def restrict(self, rows: Bool) -> ChoiceSubset:
         row = np.arange(len(self.first)) if self.row is None else self.row
-        use = rows[row]
+        use = rows[row]  # which of the pairs
         items, (first, second) = _renumber(self.first[use], self.second[use])
         return ChoiceSubset(use, items, PairChoices(first, second, self.outcome[use], row[use]))
 
@@ -115,7 +115,7 @@ class SetChoices(NamedTuple):
         return OptionTally(np.bincount(self.winner, counts, n_items), self.members, self.lengths)
 
     def restrict(self, rows: Bool) -> ChoiceSubset:
-        use = rows[self.row]
+        use = rows[self.row]  # which of the sets
         members = self.members[np.repeat(use, self.lengths)]
         items, (winner, members) = _renumber(self.winner[use], members)
         return ChoiceSubset(use, items, SetChoices(winner, self.lengths[use], members, self.row[use]))
@@ -124,9 +124,9 @@ class SetChoices(NamedTuple):
 class Alternatives(NamedTuple):
     """The alternatives of situations, concatenated; they are pairs of items for best and worst choices."""
 
-    lengths: Int64  # (n_situations,)
+    lengths: Int64  # (n_situations,), the number of alternatives
     row: Int64  # (n_situations,), the first row of the data that each comes from
-    chosen: Float64  # (n_alternatives,)
+    chosen: Float64  # (n_alternatives,), how often
     entry: Int64  # (n_alternatives,), the row of the data that each comes from
     members: Int64  # (n_alternatives,), the item, or the best item of the pair
     against: Int64 | None = None  # (n_alternatives,), the worst item of the pair
@@ -134,11 +134,12 @@ class Alternatives(NamedTuple):
     def preferences(self) -> tuple[Int64, Int64] | None:
         if self.against is not None:
             return None
+        # Each chosen alternative is compared with all alternatives of its situation, and so with itself.
         chosen = np.flatnonzero(self.chosen > 0)
         situation = np.repeat(np.arange(len(self.lengths)), self.lengths)[chosen]
-        lengths = self.lengths[situation]  # each chosen alternative is compared with its whole situation
-        losers = ranges_of(offsets_of(self.lengths)[situation], lengths)
-        return np.repeat(self.members[chosen], lengths), self.members[losers]
+        lengths = self.lengths[situation]
+        compared = ranges_of(offsets_of(self.lengths)[situation], lengths)
+        return np.repeat(self.members[chosen], lengths), self.members[compared]
 
     def tally(self, counts: Float64, n_items: int) -> OptionTally:  # noqa: ARG002  ``chosen`` has the counts
         return OptionTally(np.bincount(self.members, self.chosen, n_items), self.members, self.lengths)
@@ -161,13 +162,14 @@ def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
 
 
 class Ranked(NamedTuple):
-    """Rankings with ties: their tiers, counts, and rows in the data."""
+    """Rankings with ties; a *tier* of a ranking is the items with one rank."""
 
-    tiers: list[list[list[Any]]]
-    times: NDArray[Any]
-    row: Int64
+    tiers: list[list[list[Any]]]  # ranking → tiers, best first → items
+    times: NDArray[Any]  # (n_rankings,), how often
+    row: Int64  # (n_rankings,), the row of the data that each comes from
 
     def restrict(self, rows: Bool) -> "Ranked":
+        """The rankings that come from some rows of the data; ``rows`` is a mask of the rows."""
         use = rows[self.row]
         tiers = [ranking for ranking, used in zip(self.tiers, use.tolist(), strict=True) if used]
         return Ranked(tiers, self.times[use], self.row[use])
@@ -193,9 +195,10 @@ class ParsedChoices(NamedTuple):
 
     def edges(self) -> EdgeTable | None:
         """The graph of wins; tied items beat each other. None for best and worst choices."""
-        preferences, n_items = self.choices.preferences(), len(self.items)
+        preferences = self.choices.preferences()
         if preferences is None:
             return None
+        n_items = len(self.items)
         winner, loser = preferences
         keys, support = count_keys((winner * n_items + loser)[winner != loser])
         return make_item_edges(keys // n_items, keys % n_items, support, n_items)
@@ -203,7 +206,8 @@ class ParsedChoices(NamedTuple):
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
         form: ChoiceForm = self.choices
-        n_items, counts = len(self.items), self.counts / self.denominator
+        n_items = len(self.items)
+        counts = self.counts / self.denominator
         wins, options, lengths = form.tally(counts, n_items)
         n_ties = 0.0
         if isinstance(self.choices, PairChoices):
@@ -211,7 +215,7 @@ class ParsedChoices(NamedTuple):
         if self.ranked is not None:
             n_tied_tiers = [sum(len(tier) > 1 for tier in tiers) for tiers in self.ranked.tiers]
             n_ties = float(np.array(n_tied_tiers) @ self.ranked.times)
-        # one key for each item of each choice: choice * n_items + item
+        # One key for each item of each choice: choice * n_items + item. An item that did not win, lost.
         keys = distinct_keys(np.repeat(np.arange(len(counts)), lengths) * n_items + options)
         losses = np.bincount(keys % n_items, counts[keys // n_items], n_items) - wins
         return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
@@ -231,17 +235,20 @@ class ParsedChoices(NamedTuple):
         return self._tabulate_pairs(self.choices)
 
     def _tabulate_sets(self, sets: SetChoices) -> TabulatedChoices:
+        """Choice sets, and the rankings with ties from which they were made."""
         ranked = self.ranked
         rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
         choices = NumberedChoices.from_sets(sets.winner, sets.lengths, sets.members, self.counts)
         return TabulatedChoices(choices, self.denominator, rankings)
 
     def _tabulate_pairs(self, pairs: PairChoices) -> TabulatedChoices:
+        """Pairs, in which a tie is half a win of each item."""
         winner, loser = pairs.preferences()  # ties again at the end, the other way round
-        counts, tied = self.counts, pairs.outcome == TIE
+        counts = self.counts
+        tied = pairs.outcome == TIE
         if not tied.any():
             return TabulatedChoices(NumberedChoices.from_pairs(winner, loser, counts), 1, None)
-        # in a tie each item has half a win: a win counts 2, a tie 1 each way, and the denominator is 2
+        # With the denominator 2, a win counts 2, and a tie 1 each way.
         doubled = np.concatenate([np.where(tied, 1, 2) * counts, counts[tied]])
         counts_of(doubled, len(doubled))  # only to refuse a total that is too large
         n_pairs = len(counts)

@@ -1,7 +1,7 @@
 """Which items of a conditional logit are infinitely far ahead of which: their components and order.
 
-Two items are in one component if their difference is finite, and one precedes the other if it is infinitely
-far ahead.
+Items are in one component if their difference is finite, and one precedes another if it is infinitely far
+ahead. :func:`order_items` answers by the graph of wins if that is enough, otherwise by contrasts.
 """
 
 import numpy as np
@@ -18,11 +18,9 @@ from attomaton.graphs.paths import QueryOrder, graph_of
 
 
 def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Components:
-    """The components of items, which are the first columns, and their order.
-
-    If every other coefficient is finite, the strong components of the graph of wins (a tie is an edge each
-    way) are the answer. Otherwise the contrast of each pair of components is decided.
-    """
+    """The components of items, which are the first columns, and their order."""
+    # If every other coefficient is finite, the strong components of the graph of wins (a tie is an edge each
+    # way) are the answer. Otherwise the contrast of each pair of components is decided.
     graph = None if edges is None else find_components(edges)
     largest = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
     if graph is not None and largest <= CLOSE:
@@ -38,39 +36,39 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     component, leaders = _group_finite(logit, n_items)
     reachable = np.ones((len(leaders),) * 2, bool) if graph is None else _search(graph, n_items, leaders)
     above = _find_order(logit, leaders, reachable)
-    # a graph with these components and this order: a cycle through each, and arcs between leaders
-    leading, trailing = np.nonzero(above)
-    by_component = np.lexsort((np.arange(n_items), component))
-    follows = component[by_component[1:]] == component[by_component[:-1]]
-    first = np.searchsorted(component[by_component], np.arange(len(leaders)))
-    last = np.searchsorted(component[by_component], np.arange(len(leaders)), side="right") - 1
-    several = last > first
-    closing = by_component[last[several]], by_component[first[several]]
-    winner = np.concatenate([leaders[leading], by_component[:-1][follows], closing[0]])
-    loser = np.concatenate([leaders[trailing], by_component[1:][follows], closing[1]])
+    # A graph with these components and this order has an edge between the leaders of two components, and a
+    # cycle through each component: from each item to the next in it, and from its last item to its first.
+    upper, lower = np.nonzero(above)
+    items = np.lexsort((np.arange(n_items), component))  # by component
+    follows = component[items[1:]] == component[items[:-1]]
+    first = np.searchsorted(component[items], np.arange(len(leaders)))
+    last = np.searchsorted(component[items], np.arange(len(leaders)), side="right") - 1
+    several = last > first  # a component of one item has no cycle
+    winner = np.concatenate([leaders[upper], items[:-1][follows], items[last[several]]])
+    loser = np.concatenate([leaders[lower], items[1:][follows], items[first[several]]])
     arcs, support = count_keys(winner * n_items + loser)
     return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
 
 
 def _group_finite(logit: LogitFit, n_items: int) -> tuple[Int64, Int64]:
-    """The component of each item, inside which all differences are in S, and the first item of each."""
+    """The component of each item, (n_items,), and the *leader*, or first item, of each, (n_components,)."""
+    # A difference of two items is finite if the complement of the finite span leaves nothing of it.
     scale = logit.problem.scale[:n_items]
     outside = logit.problem.parameters(logit.finite.complement)[:n_items]
-    component, leaders = np.full(n_items, -1), list[int]()
+    component = np.full(n_items, -1)  # −1 until an item is assigned
+    leaders: list[int] = []
     for item in range(n_items):
         if component[item] < 0:
-            away = np.linalg.norm(outside - outside[item], axis=1)
-            close = away <= CLOSE * np.hypot(1 / scale, 1 / scale[item])
-            component[close & (component < 0)] = len(leaders)
+            distance = np.linalg.norm(outside - outside[item], axis=1)
+            is_close = distance <= CLOSE * np.hypot(1 / scale, 1 / scale[item])
+            component[is_close & (component < 0)] = len(leaders)
             leaders.append(item)
     return component, np.array(leaders, np.int64)
 
 
 def _find_order(logit: LogitFit, leaders: Int64, reachable: Bool) -> Bool:
-    """Which component is ahead of which, given an item of each, shape (n_components, n_components).
-
-    Components are decided from the lowest up, since those below a component that is below need no decision.
-    """
+    """Which component is ahead of which, given an item of each, shape (n_components, n_components)."""
+    # From the lowest component up: whatever is below a component that is below needs no decision.
     outside = logit.problem.parameters(logit.finite.complement)[leaders]
     height = outside @ (logit.finite.complement.T @ logit.evidence.direction)
     rising = np.argsort(height).tolist()
@@ -89,5 +87,6 @@ def _find_order(logit: LogitFit, leaders: Int64, reachable: Bool) -> Bool:
 
 def _search(graph: Components, n_items: int, leaders: Int64) -> Bool:
     """Whether the graph of wins has a path between these items, shape (n_leaders, n_leaders)."""
-    paths, component = QueryOrder(graph_of(graph, n_items)), graph.component_of_node[leaders]
+    paths = QueryOrder(graph_of(graph, n_items))  # the query of the graph is the number after the items
+    component = graph.component_of_node[leaders]
     return np.array([paths.search(int(start))[0][component] for start in component], bool)

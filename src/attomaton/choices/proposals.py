@@ -1,8 +1,6 @@
 """What to compare next: comparisons that connect boards, make ratings finite, or decide an open order.
 
-If ratings are normal about their estimates, b comparisons with information w each lower the variance v of a
-difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided once the
-difference divided by √v' exceeds the critical value of the joint rank intervals.
+:func:`propose_comparisons` lists all three kinds.
 """
 
 from operator import attrgetter
@@ -62,6 +60,7 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
     comparisons = list[NextComparison]()
     anchors: list[int] = ratings.anchors[ratings.board_of_component].tolist()
     for component, anchor in enumerate(anchors):
+        # Members are listed best first: the last of the leading and the first of the trailing are nearest.
         if precedes[component, anchor]:
             item, neighbour = leading, trailing = members[component][-1], members[anchor][0]
         elif precedes[anchor, component]:
@@ -70,7 +69,7 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
             continue
         if orders:
             order = orders[int(ratings.board_of_component[component])]
-            if order.ahead[tuple(np.searchsorted(order.items, [leading, trailing]))]:
+            if order.ahead[tuple(np.searchsorted(order.items, [leading, trailing]))]:  # no longer open
                 continue
         first, second = ratings.items[item], ratings.items[neighbour]
         winner = name_item(ratings.items[trailing])
@@ -81,11 +80,16 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
 
 def _decide_order(ratings: Ratings, order: SureOrder, limit: int, batch: int | None) -> list[NextComparison]:
     """The pairs of a board whose order a batch is most likely to decide, each after the batches before it."""
+    # If ratings are normal about their estimates, b comparisons with information w each lower the variance v
+    # of a difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided once
+    # the difference divided by √v' exceeds the critical value of the joint rank intervals. In the code,
+    # shrink is √(v' / v) of the next batch, and earlier_shrink that of the batches listed before.
     from scipy.special import ndtr  # a tenth of the start-up time
 
     items, ahead, margin = order
     square = np.ix_(items, items)
-    component, score, errors = ratings.component[items], ratings.score[items], ratings.errors
+    component, score = ratings.component[items], ratings.score[items]
+    errors = ratings.errors
     covariance: Any = ratings.covariance if errors is None else errors.independent
     current: Float64 = np.nan_to_num(covariance[square])
     initial = difference_errors(current)
@@ -100,13 +104,14 @@ def _decide_order(ratings: Ratings, order: SureOrder, limit: int, batch: int | N
     remaining = np.ones(len(gap), bool)
     while len(comparisons) < limit and remaining.any():
         current_error = difference_errors(current)[pairs]
-        earlier_shrink = current_error / initial[pairs]  # by the batches listed before
-        shrink = 1.0 / np.sqrt(1.0 + batch_information * current_error**2)  # by a batch of the pair
-        threshold = earlier_shrink * shrink * margin[pairs]
-        move = earlier_shrink * np.sqrt(1.0 - shrink**2) * error[pairs]  # of the difference, its deviation
-        gain = np.where(remaining, ndtr((gap - threshold) / move) + ndtr((-gap - threshold) / move), -1.0)
+        earlier_shrink = current_error / initial[pairs]
+        shrink = 1.0 / np.sqrt(1.0 + batch_information * current_error**2)
+        threshold = earlier_shrink * shrink * margin[pairs]  # the difference that decides the order
+        spread = earlier_shrink * np.sqrt(1.0 - shrink**2) * error[pairs]  # of the move of the estimate
+        gain = np.where(remaining, ndtr((gap - threshold) / spread) + ndtr((-gap - threshold) / spread), -1.0)
         best = int(gain.argmax())
-        a, b = sorted((int(pairs[0][best]), int(pairs[1][best])), key=lambda item: -score[item])
+        # the two positions among `items`, the better item first
+        a, b = sorted((int(pairs[0][best]), int(pairs[1][best])), key=lambda position: -score[position])
         first, second = ratings.items[items[a]], ratings.items[items[b]]
         percent = f"{100 * gain[best]:.2g} %" if gain[best] >= 1e-4 else "less than 0.01 %"
         reason = f"decides which is ahead with probability {percent}"
@@ -124,8 +129,8 @@ def information(gap: Float64, tie: float) -> Float64:
 
 def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int, times: int) -> Float64:
     """Σ − w Σd dᵀΣ / (1 + w dᵀΣd), d = e_a − e_b: the covariance after comparisons of information w."""
+    # `direction` is Σd, and `variance` dᵀΣd.
     weight = times * float(information(score[a] - score[b], tie))
     direction = covariance[:, a] - covariance[:, b]
-    return covariance - np.outer(direction, direction) * weight / (
-        1.0 + weight * float(direction[a] - direction[b])
-    )
+    variance = float(direction[a] - direction[b])
+    return covariance - np.outer(direction, direction) * weight / (1.0 + weight * variance)

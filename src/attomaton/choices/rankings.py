@@ -1,4 +1,4 @@
-"""Rankings as choices: the first item is chosen from all, the second from the others, and so on.
+"""Rankings as choices, by :func:`unroll`: the first item is chosen from all, the second from the others.
 
 A ranking is a list of *tiers*, best first; a tier is the items with one rank.
 """
@@ -50,14 +50,15 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
             tiered.append(_tiers(ranking))
     if faults:
         raise BadRows("", list(faults), f" {next(iter(faults.values()))}", noun="ranking")
-    sizes = [[len(tier) for tier in reversed(tiers)] for tiers in tiered]  # of the last tier first
-    n_entries = sum(  # at most: each winner of a tier, with each subset of the items tied with it
-        size * 2 ** (size - 1) * n_below
-        for row in sizes
-        for size, n_below in zip(row, accumulate(row), strict=True)
+    sizes = [[len(tier) for tier in reversed(tiers)] for tiers in tiered]  # the last tier first
+    # At most: each winner of a tier, with each subset of the items tied with it, and all items below.
+    n_entries = sum(
+        size * 2 ** (size - 1) * n_from_here
+        for of_ranking in sizes
+        for size, n_from_here in zip(of_ranking, accumulate(of_ranking), strict=True)
     )
     check_unrolled(n_entries, sum(map(sum, sizes)), MOST_UNROLLED)
-    denominator = denominator_of(size for row in sizes for size in row)
+    denominator = denominator_of(size for of_ranking in sizes for size in of_ranking)
     choices = Unrolled([], [], [], [], denominator, tiered)
     for number, tiers in enumerate(tiered):
         for winner, members, weight in choices_of_tiers(tiers, denominator):
@@ -69,17 +70,20 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
 
 
 def denominator_of(sizes: Iterable[int]) -> int:
-    """The common denominator of the weights of choices; 1 without ties."""
+    """The common denominator of the weights of choices, from the sizes of tiers; 1 without ties."""
+    # A weight is 1 / (size · C(size − 1, k)), where k of the tied items are still in the set.
     return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
 
 
 def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple[Any, list[Any], int]]:
     """The choices of one ranking: winner, choice set, and weight times the denominator."""
+    # In a random order of n tied items, exactly k given items come after a winner with a probability of
+    # 1 / (n C(n − 1, k)): this is the weight of its choice from these k items and all lower tiers.
     remaining = [item for tier in tiers for item in tier]
     if len(remaining) == 1:
         yield remaining[0], remaining, denominator  # no preference, but an item
     for tier in tiers:
-        remaining = remaining[len(tier) :]
+        remaining = remaining[len(tier) :]  # the items of lower tiers
         for winner in tier:
             tied = [item for item in tier if item != winner]
             for n_with in range(len(tier)):  # number of tied items that are still in the set
@@ -90,10 +94,12 @@ def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple
 
 
 def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
+    """The tiers of a ranking as given, in which only ties are lists or sets."""
     return [list(cast("list[Any]", tier)) if isinstance(tier, list | set) else [tier] for tier in ranking]
 
 
 def _find_fault(ranking: Any) -> str:
+    """What is wrong with a ranking, as the end of a sentence; empty if nothing is."""
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
         kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "not a list"
         return f"is {kind}; give a list of items, the best first"
@@ -122,6 +128,7 @@ def _find_fault(ranking: Any) -> str:
 
 
 def table_rankings(tiered: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
+    """Counted rankings as a table with ``RANKING_SCHEMA``."""
     number = {item: index for index, item in enumerate(items)}
     flat = [(number[item], rank) for tiers in tiered for rank, tier in enumerate(tiers) for item in tier]
     offsets = offsets_of(np.array([sum(map(len, tiers)) for tiers in tiered]))
@@ -134,7 +141,7 @@ def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Tab
     wins, win_counts = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
     low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
     ties, tie_counts = sum_by_key(pack_pairs(low, high), count[tied])
-    pairs = np.concatenate([wins, ties])
+    pairs = np.concatenate([wins, ties])  # packed: the first item is the winner, or has the lower number
     items = np.column_stack(unpack_pairs(pairs)).ravel().astype(np.int32)
     second_place = (np.arange(len(pairs)) < len(wins)).astype(np.int32)  # 1 after a win, 0 in a tie
     places = np.column_stack([np.zeros_like(second_place), second_place]).ravel()

@@ -1,16 +1,7 @@
 """Ranks of items on their boards, with rank intervals that hold jointly.
 
-Let P be the number of pairs of items on a board that can be compared, and 1 − α the confidence. The
-differences inside components have simultaneous intervals of confidence 1 − α · (their share of P): the
-critical value is the quantile of the largest |z_a − z_b| / s.e. over all of them, where z is drawn from the
-covariance of the scores. With clusters it is the quantile of Student's t at 1 − α / (2P) for each difference.
-An infinite difference has a bound of confidence 1 − α / (2P) on the means of the two components, lowered by
-as many standard errors of both items.
-
-Where the interval of a difference excludes 0, one item is surely ahead of the other, and also of those that
-the other is surely ahead of. The rank of an item lies between 1 plus the number of items surely ahead of it,
-and the number of items less those surely behind it (Klein, Wright and Wieczorek 2020; Mogstad, Romano, Shaikh
-and Wilhelm 2024).
+Where the confidence interval of a difference excludes 0, one item is surely ahead of the other. The function
+:func:`order_boards` finds these pairs, and then :func:`rank_items` the ranks and their intervals.
 """
 
 from statistics import NormalDist
@@ -41,27 +32,30 @@ class SureOrder(NamedTuple):
 class Ranks(NamedTuple):
     """The rank of each item on its board, and its rank interval: from 0 to 0 where there is none."""
 
-    rank: Int64
-    low: Int64
-    high: Int64
+    rank: Int64  # (n_items,)
+    low: Int64  # (n_items,)
+    high: Int64  # (n_items,)
 
 
 def rank_items(ratings: Ratings, orders: list[SureOrder]) -> Ranks:
     """The ranks: 1 plus the number of items on the board that are ahead, by more than rounding."""
-    board, component = ratings.board_of_component, ratings.component
-    ahead = ratings.gaps.precedes & (board[:, None] == board)
-    sizes = np.bincount(component, minlength=len(board))
-    rank = 1 + (sizes @ ahead)[component]
-    for component_number in np.flatnonzero(sizes > 1).tolist():
-        members = component == component_number
+    board_of = ratings.board_of_component
+    component_of_item = ratings.component
+    is_ahead = ratings.gaps.precedes & (board_of[:, None] == board_of)  # the component of the row is
+    sizes = np.bincount(component_of_item, minlength=len(board_of))
+    rank = 1 + (sizes @ is_ahead)[component_of_item]
+    for component in np.flatnonzero(sizes > 1).tolist():
+        members = component_of_item == component
         score = ratings.score[members]
         # each score has an error of up to SCORES_WITHIN: count the items ahead by more than rounding
         n_not_ahead = np.searchsorted(np.sort(score), score + 2 * SCORES_WITHIN, "right")
         rank[members] += len(score) - n_not_ahead
+    # A rank lies between 1 plus the number of items surely ahead, and the number of items less those surely
+    # behind (Klein, Wright and Wieczorek 2020; Mogstad, Romano, Shaikh and Wilhelm 2024).
     low, high = np.zeros_like(rank), np.zeros_like(rank)
-    for items, surely_ahead, _ in orders:
-        low[items] = 1 + surely_ahead.sum(axis=0)
-        high[items] = len(items) - surely_ahead.sum(axis=1)
+    for order in orders:
+        low[order.items] = 1 + order.ahead.sum(axis=0)
+        high[order.items] = len(order.items) - order.ahead.sum(axis=1)
     return Ranks(rank, low, high)
 
 
@@ -74,35 +68,47 @@ def order_boards(ratings: Ratings, level: float) -> list[SureOrder]:
 
 
 def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
-    component, score, n = ratings.component[items], ratings.score[items], len(items)
+    """The sure order of the items of one board; arrays of shape (n, n) are in the order of ``items``."""
+    # Let P be the number of pairs that can be compared, and 1 − α the confidence. The differences inside
+    # components have simultaneous intervals of confidence 1 − α · (their share of P): the critical value is
+    # the quantile of the largest |z_a − z_b| / s.e. over all of them, where z is drawn from the covariance of
+    # the scores. With clusters it is the quantile of Student's t at 1 − α / (2P) for each difference. An
+    # infinite difference has a bound of confidence 1 − α / (2P) on the means of the two components, lowered
+    # by as many standard errors of both items.
+    n = len(items)
+    component = ratings.component[items]
+    score = ratings.score[items]
     differences = ratings.differences(np.repeat(items, n), np.tile(items, n)).reshape(n, n)
     inside = component[:, None] == component
+    # Both tables have each pair twice, and each item with itself.
     n_pairs = float((~np.isnan(differences)).sum() - n) / 2  # that can be compared
-    n_inside = float(inside.sum() - n) / 2  # pairs inside components
+    n_inside = float(inside.sum() - n) / 2  # of one component
     alpha = 1.0 - level
     tail = alpha / (2.0 * max(n_pairs, 1.0))  # on each side of one difference (Bonferroni)
     if ratings.errors is None:
-        reach, margin = _margins_from_covariance(ratings, items, alpha * n_inside / max(n_pairs, 1.0))
+        score_margin, margin = _margins_from_covariance(ratings, items, alpha * n_inside / max(n_pairs, 1.0))
     else:
-        reach, margin = _margins_from_clusters(ratings, ratings.errors, items, tail)
+        score_margin, margin = _margins_from_clusters(ratings, ratings.errors, items, tail)
     ahead = inside & (np.nan_to_num(differences, nan=0.0) > margin)
     np.fill_diagonal(ahead, False)
     if n_pairs > n_inside:
+        # the least gap between the means of both components, with each score off by its error
         bounds = _bound_gaps(ratings, component, 1.0 - tail)
-        ahead |= bounds + (score - reach)[:, None] - (score + reach) > 0
+        ahead |= bounds + (score - score_margin)[:, None] - (score + score_margin) > 0
     return SureOrder(items, transitive_closure(ahead), margin)
 
 
 class _Margins(NamedTuple):
     """How far scores and their differences may be off, with the required confidence."""
 
-    reach: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
-    margin: Float64  # (n, n), how far the difference of two items of a component may be off
+    of_score: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
+    of_difference: Float64  # (n, n), how far the difference of two items of a component may be off
 
 
 def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _Margins:
     """Margins that all hold with probability 1 − alpha: a critical value times standard errors."""
-    component, all_items = ratings.component[items], cast("Float64", ratings.covariance)
+    all_items = cast("Float64", ratings.covariance)  # order_boards has checked that it is there
+    component = ratings.component[items]
     inside = component[:, None] == component
     covariance = np.where(inside, np.nan_to_num(all_items[np.ix_(items, items)]), 0.0)
     critical = critical_value(covariance, component, alpha)
@@ -111,21 +117,23 @@ def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _M
 
 def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, tail: float) -> _Margins:
     """Margins that are each exceeded with probability ``tail`` on each side: Student's t."""
-    reach = ratings.spread.reach(tail)[items]
+    of_score = ratings.spread.half_width(tail)[items]
     component = ratings.component[items]
-    reach[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
+    of_score[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
     difference = Spread(*(table[np.ix_(items, items)] for table in errors.difference))
-    return _Margins(reach, difference.reach(tail))
+    return _Margins(of_score, difference.half_width(tail))
 
 
 def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:
     """The least differences between the components of every two items, shape (n, n); −inf where unknown."""
-    components, position = np.unique(component, return_inverse=True)  # of the board; index of each item's
-    above, below = ratings.gaps.above, ratings.gaps.below
-    on_board = np.isin(above, components) & np.isin(below, components)
+    # The components on the board, and the index of the component of each item among them.
+    components, position = np.unique(component, return_inverse=True)
+    gaps = ratings.gaps
+    on_board = np.isin(gaps.above, components) & np.isin(gaps.below, components)
+    above = np.searchsorted(components, gaps.above[on_board])
+    below = np.searchsorted(components, gaps.below[on_board])
     bounds = np.full((len(components), len(components)), -np.inf)
-    pairs = np.searchsorted(components, above[on_board]), np.searchsorted(components, below[on_board])
-    bounds[pairs] = ratings.gaps.pair_bounds(level)[on_board]
+    bounds[above, below] = gaps.pair_bounds(level)[on_board]
     return bounds[np.ix_(position, position)]  # from pairs of components to pairs of items
 
 
@@ -138,15 +146,16 @@ def critical_value(covariance: Float64, component: Int64, alpha: float) -> float
     bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
     if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
         return bonferroni
-    rng, largest = np.random.default_rng(0), np.zeros(SCORE_DRAWS)
-    for component_number in np.flatnonzero(np.bincount(component) > 1).tolist():
-        members = component == component_number
+    rng = np.random.default_rng(0)
+    largest = np.zeros(SCORE_DRAWS)  # for each draw, the maximum of |z_a − z_b| / s.e.
+    for number in np.flatnonzero(np.bincount(component) > 1).tolist():
+        members = component == number
         inside = covariance[np.ix_(members, members)]
         error = difference_errors(inside)
         values, vectors = np.linalg.eigh(inside)
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # root @ root.T is the covariance
         drawn = root @ rng.standard_normal((len(inside), SCORE_DRAWS))
-        for item in range(len(inside) - 1):
+        for item in range(len(inside) - 1):  # one item at a time, to save memory
             later = error[item, item + 1 :, None]  # standard errors of the differences to later items
             distance = np.abs(drawn[item + 1 :] - drawn[item]) * (later > SCORES_WITHIN)  # 0 / 0 is 0
             np.maximum(largest, (distance / np.maximum(later, SCORES_WITHIN)).max(axis=0), out=largest)
@@ -161,9 +170,9 @@ def difference_errors(covariance: Float64) -> Float64:
 
 def transitive_closure(relation: Bool) -> Bool:
     """The relation, shape (n, n), with every pair that a chain of its pairs connects."""
-    while True:
+    while True:  # after r rounds, chains have up to 2^r pairs
         steps = relation.astype(np.float32)  # multiplies faster than integers
-        further = relation | (steps @ steps > 0)
-        if (further == relation).all():
+        longer = relation | (steps @ steps > 0)
+        if (longer == relation).all():
             return relation
-        relation = further
+        relation = longer

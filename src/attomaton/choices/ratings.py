@@ -28,17 +28,18 @@ class Ratings:
     """
 
     items: tuple[Any, ...]
-    component: Int64
-    score: Float64
-    covariance: Float64 | None
-    wins: Any
-    losses: Any
+    component: Int64  # (n_items,)
+    score: Float64  # (n_items,)
+    covariance: Float64 | None  # (n_items, n_items)
+    wins: Any  # (n_items,)
+    losses: Any  # (n_items,)
     gaps: Gaps
     tie: float = -np.inf
     errors: BoardErrors | None = None
 
     @property
     def games(self) -> Any:
+        """The number of choices with each item, shape (n_items,)."""
         return self.wins + self.losses
 
     @cached_property
@@ -54,12 +55,14 @@ class Ratings:
         n_components = self.gaps.n_components
         sizes = np.bincount(self.component, minlength=n_components)
         games = np.bincount(self.component, self.games, n_components)
-        comparable, anchors = self._comparable.astype(np.float32), list[int]()
+        comparable = self._comparable.astype(np.float32)  # multiplies faster than integers
+        anchors: list[int] = []
         unassigned = np.ones(n_components, bool)
         while unassigned.any():
-            n_comparable = comparable @ (sizes * unassigned).astype(np.float32)
+            n_comparable = comparable @ (sizes * unassigned).astype(np.float32)  # items, by component
             candidates = np.flatnonzero(unassigned)
-            # the largest; then the one comparable to most items, with most games, the first
+            # The largest component; of several, the one comparable to most items, with most games, the first.
+            # lexsort sorts by the last key first.
             keys = -candidates, games[candidates], n_comparable[candidates], sizes[candidates]
             anchors.append(int(candidates[np.lexsort(keys)[-1]]))
             unassigned &= ~self._comparable[anchors[-1]]
@@ -74,6 +77,7 @@ class Ratings:
 
     @property
     def board(self) -> Int64:
+        """The board of each item, shape (n_items,)."""
         return self.board_of_component[self.component]
 
     @cached_property
@@ -85,8 +89,10 @@ class Ratings:
     @cached_property
     def side(self) -> Int64:
         """1 for items infinitely far ahead of the anchor of their board, −1 for those behind it, else 0."""
-        precedes, anchor = self.gaps.precedes, self.anchors[self.board]
-        return precedes[self.component, anchor].astype(int) - precedes[anchor, self.component].astype(int)
+        precedes = self.gaps.precedes
+        anchor = self.anchors[self.board]  # of each item
+        is_ahead = precedes[self.component, anchor].astype(int)
+        return is_ahead - precedes[anchor, self.component].astype(int)
 
     @cached_property
     def spread(self) -> Spread:
@@ -98,12 +104,13 @@ class Ratings:
         return Spread(error, np.full(len(self.items), np.inf))
 
     def intervals(self, level: float) -> tuple[Float64, Float64]:
-        """The ends of the interval of each score about the mean of its anchor; one is infinite off it."""
-        reach = self.spread.reach(0.5 - level / 2)
-        low, high = self.score - reach, self.score + reach
+        """The ends of the interval of each rating; outside of the anchor of a board, one end is infinite."""
+        half_width = self.spread.half_width(0.5 - level / 2)
+        low, high = self.score - half_width, self.score + half_width
         for component in np.unique(self.component[self.side != 0]).tolist():
             members = self.component == component
             anchor = int(self.anchors[self.board_of_component[component]])
+            # the score relative to its own component, plus the least gap between the means of both
             if self.gaps.precedes[component, anchor]:
                 low[members] = self.score[members] + self.gaps.bound(component, anchor, level)
                 high[members] = np.inf
@@ -120,17 +127,18 @@ class Ratings:
 
     def differences(self, first: Int64, second: Int64) -> Float64:
         """Scores of the first items less those of the second; NaN where two cannot be compared."""
-        a, b, precedes = self.component[first], self.component[second], self.gaps.precedes
+        a, b = self.component[first], self.component[second]
+        precedes = self.gaps.precedes
         infinite = np.where(precedes[a, b], np.inf, np.where(precedes[b, a], -np.inf, np.nan))
         return np.where(a == b, self.score[first] - self.score[second], infinite)
 
 
 def outcome_probabilities(gap: Float64, tie: float) -> tuple[Float64, Float64]:
-    """The probabilities that the first item of a pair wins, and that the second does.
-
-    ``gap`` is the score of the first less that of the second, and ``tie`` the log odds of a tie against a win
-    between equal items; −inf is the Bradley–Terry model.
-    """
-    odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))  # of a tie and of an upset, to the favourite
-    favourite, upset = 1 / (1 + odds), np.exp(-np.abs(gap)) / (1 + odds)
+    """The probabilities that the first item of a pair wins, and that the second does."""
+    # `gap` is the score of the first less the score of the second, and `tie` the log odds of a tie against a
+    # win between equal items; −inf is the Bradley–Terry model.
+    # Davidson: weights 1 for a win of the favourite, e^(tie − |gap| / 2) for a tie, e^(−|gap|) for an upset.
+    odds = np.exp(tie - np.abs(gap) / 2) + np.exp(-np.abs(gap))
+    favourite = 1 / (1 + odds)
+    upset = np.exp(-np.abs(gap)) / (1 + odds)
     return np.where(gap >= 0, favourite, upset), np.where(gap >= 0, upset, favourite)

@@ -1,4 +1,4 @@
-"""Explain by the values of a column why its coefficient is infinite."""
+"""Explain by the values of a column why its coefficient is infinite: :class:`LabelledCases`."""
 
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ class LabelledCases(NamedTuple):
 
     @property
     def swapped(self) -> "LabelledCases":
+        """The cases with the two labels exchanged."""
         return self._replace(has_first=~self.has_first, labels=self.labels[::-1])
 
     def describe_levels(self) -> str:
@@ -39,17 +40,20 @@ class LabelledCases(NamedTuple):
 
     def describe_threshold(self) -> str:
         """Above which value all cases have the first label, and no others do; empty if there is none."""
-        least, most = float(self.values[self.has_first].min()), float(self.values[~self.has_first].max())
-        if least < most:
+        least_of_first = float(self.values[self.has_first].min())
+        most_of_second = float(self.values[~self.has_first].max())
+        if least_of_first < most_of_second:
             return ""
-        border = shortest(_short_border(most, least) if least > most else most)
+        is_complete = least_of_first > most_of_second  # if equal, both labels occur at the border
+        border = shortest(_short_border(most_of_second, least_of_first) if is_complete else most_of_second)
         above = f"every case with {self.column} > {border} had {self.target} = {self.labels[0]}"
-        if least > most:
+        if is_complete:
             return f"{above}, every other case had {self.target} = {self.labels[1]}"
         return f"{above}, and every case with {self.column} < {border} had {self.target} = {self.labels[1]}"
 
 
 def count_cases(count: float) -> str:
+    """How many cases, in words that say that these are all."""
     return f"all {show_count(count)} cases" if count != 1 else "the one case"
 
 
@@ -63,6 +67,7 @@ def say_level(column: str, level: float) -> str:
 
 def _short_border(low: float, high: float) -> float:
     """A number with few digits, at least ``low`` and below ``high``."""
+    # 17 digits tell any two float64 apart, so that `low` itself is found at last
     rounded = (float(f"{value:.{digits}g}") for digits in range(1, 18) for value in (low, (low + high) / 2))
     return next(value for value in rounded if low <= value < high)
 

@@ -1,4 +1,8 @@
-"""The fit of a set of choices: ranks, scores and probabilities."""
+"""The fit of a set of choices, as :func:`fit_choices` returns it: ranks, scores and probabilities."""
+
+# A model, LuceScores or LogitScores, has the scores in log odds; _unit and _origin convert them to the scale
+# of the fit. The graph and the model number their components; elsewhere a component is a position in
+# `components`.
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -16,7 +20,7 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
-from attomaton.base.printing import Block, Listing, Signal, draw_text, show_count
+from attomaton.base.printing import Block, Listing, Signal, count_noun, draw_text, show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import MOST_RATED, SHOWN_ROWS, Board
@@ -139,6 +143,7 @@ class ChoiceFit(Tabular, AssessedItems):
         for outside, item in outsiders.items():
             if not below[outside]:
                 raise self._undetermined(winner, self.items[item])
+        # Every other component in the set is below: only items of the winner's component can be chosen.
         rivals = np.array([item for item in members if component[item] == component[chosen]])
         if (rivals != chosen).any():
             self.model.expect()
@@ -161,13 +166,13 @@ class ChoiceFit(Tabular, AssessedItems):
         >>> print(fit.difference("a", "c"))
         'a' minus 'c': +inf (at least -2.944 with confidence 95 %)
         """
-        a, b = self._lookup([first, second])
+        a, b = self._lookup([first, second])  # their item numbers
         component = self.model.components.component_of_node
         if component[a] != component[b]:
             if self._below(component[a])[component[b]]:
-                return ScoreDifference(first, second, np.inf, None, limits=self._limits(a, b, 1.0))
+                return ScoreDifference(first, second, np.inf, None, limits=self._gap_limits(a, b, 1.0))
             if self._below(component[b])[component[a]]:
-                return ScoreDifference(first, second, -np.inf, None, limits=self._limits(b, a, -1.0))
+                return ScoreDifference(first, second, -np.inf, None, limits=self._gap_limits(b, a, -1.0))
             raise self._undetermined(first, second)
         self.model.expect()
         if a == b:
@@ -182,12 +187,13 @@ class ChoiceFit(Tabular, AssessedItems):
         maximum = self._unit * limits.maximum.value
         return ScoreDifference(first, second, value, error_if_known, degrees, maximum, limits)
 
-    def _limits(self, above: int, below: int, sign: float) -> GapLimits | None:
+    def _gap_limits(self, above: int, below: int, sign: float) -> GapLimits | None:
+        """The limits of the infinite gap between two items, by item number; None if no board has them."""
         if self._why_no_board:
             return None
-        ends = int(self._component[above]), int(self._component[below])
+        upper, lower = int(self._component[above]), int(self._component[below])
         apart = float(self.model.values[above] - self.model.values[below])
-        return GapLimits(self._gaps, *ends, apart, self._unit, sign)
+        return GapLimits(self._gaps, upper, lower, apart, self._unit, sign)
 
     def probability_interval(self, first: Any, second: Any, *, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval of the probability that ``first`` wins against ``second``.
@@ -197,7 +203,8 @@ class ChoiceFit(Tabular, AssessedItems):
         """
         low, high = self.difference(first, second).interval(level)
         log_odds = np.array([low, high]) / self._unit
-        return tuple(outcome_probabilities(log_odds, self._tie)[0].tolist())
+        probability_of_win, _ = outcome_probabilities(log_odds, self._tie)
+        return tuple(probability_of_win.tolist())
 
     def covariance(self, items: Any = None) -> Float64:
         """Return the covariance matrix of the scores of ``items`` (default: all items).
@@ -216,6 +223,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _rows(self) -> pa.Table:
+        """The table of the fit: the board or, where there is none, each rating inside its component."""
         if not self._why_no_board:
             return self._board.rows
         rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
@@ -224,6 +232,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _why_no_board(self) -> str:
+        """Why the fit has no board, as a sentence for the reader; empty if it has one."""
         if not self.certified:
             return "no ratings or ranks are shown, because the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
@@ -235,7 +244,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _component(self) -> Int64:
-        """The position in ``components`` of each item's component; the number of the group if joined."""
+        """The position in ``components`` of each item's component; if joined, the number of its group."""
         positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
@@ -269,23 +278,29 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _gaps(self) -> Gaps:
+        """The infinite gaps between components, with a bound on each."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.gaps(self._component, *self._all_pairs)
-        n_components, (above, below) = len(self.components), self._all_pairs
+        n_components = len(self.components)
+        above, below = self._all_pairs
         if self.prior is not None:  # all items are in one component
-            n_components, above, below = min(len(self.items), 1), above[:0], below[:0]
+            n_components = min(len(self.items), 1)
+            above, below = above[:0], below[:0]
         lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, n_components)
         return Gaps(lost, above, below, n_components)
 
     @cached_property
     def _tie(self) -> float:
+        """The log odds of a tie against a win between equal items; −inf without ties as outcomes."""
         tie = self.model.coefficients.get("tie")
         return tie.value if tie is not None and isfinite(tie.value) else -np.inf
 
     @cached_property
     def _ratings(self) -> Ratings:
-        model, component = self.model, self._component
+        """The certified scores with their errors and infinite gaps, from which boards follow."""
+        model = self.model
+        component = self._component
         model.expect()
         if component.max(initial=-1) >= MOST_RATED:
             raise UnsupportedOption(
@@ -294,7 +309,7 @@ class ChoiceFit(Tabular, AssessedItems):
             )
         covariance = None
         if len(self.items) <= MOST_RATED:
-            with suppress(UnsupportedOption):  # it is lost in rounding
+            with suppress(UnsupportedOption):  # the covariance is lost in rounding
                 covariance = model.covariance(np.arange(len(self.items)))
         wins, losses = self._counts
         return Ratings(
@@ -311,10 +326,10 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _counts(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The choices that each item won, and the others with it; whole numbers where all are."""
+        """The number of choices that each item won, and that it lost; integers if all are whole."""
         tally = self.model.tally
-        whole = all((side % 1 == 0).all() for side in (tally.wins, tally.losses)) and not tally.n_ties
-        kind = np.int64 if whole else np.float64
+        are_whole = all((counts % 1 == 0).all() for counts in (tally.wins, tally.losses))
+        kind = np.int64 if are_whole and not tally.n_ties else np.float64
         return tally.wins.astype(kind), tally.losses.astype(kind)
 
     @property
@@ -327,7 +342,10 @@ class ChoiceFit(Tabular, AssessedItems):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fit as values for JSON, with the text ``infinite`` for an infinite number."""
-        sides = (item_column([pair[side] for pair in self.missing]).to_pylist() for side in (0, 1))
+        winners = item_column([comparison.winner for comparison in self.missing]).to_pylist()
+        losers = item_column([comparison.loser for comparison in self.missing]).to_pylist()
+        has_aic = self.certified and not self.model.why_no_aic
+        coefficients: Collection[Contrast] = self.coefficients.values() if self.certified else ()
         return {
             "choices": _whole_if(self.model.tally.n_choices),
             "items": len(self.items),
@@ -338,15 +356,13 @@ class ChoiceFit(Tabular, AssessedItems):
             "remarks": self._remarks,
             "scale": self.scale,
             "standings": as_records(self._rows),
-            "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()]
-            if self.certified
-            else [],
+            "coefficients": [record_coefficient(contrast) for contrast in coefficients],
             "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
-            "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
+            "missing": [{"winner": won, "loser": lost} for won, lost in zip(winners, losers, strict=True)],
             "log_likelihood": self.log_likelihood if self.certified else None,
             "n_parameters": self.n_parameters,
-            "aic": self.aic if self.certified and not self.model.why_no_aic else None,
-            "bic": self.bic if self.certified and not self.model.why_no_aic else None,
+            "aic": self.aic if has_aic else None,
+            "bic": self.bic if has_aic else None,
             "n_ties": self.n_ties,
             "prior": self.prior,
             "penalty": self.model.penalty,
@@ -395,20 +411,20 @@ class ChoiceFit(Tabular, AssessedItems):
         """The choice set; a single item means its pair with the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
         if not single and winner not in choice_set:
-            single = self._is_item(choice_set)
+            single = self._is_item(choice_set)  # a tuple may be an item
         if single and choice_set == winner:
             raise InvalidSamples(f"{winner!r} cannot be compared with itself; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
     def _blocks(self, limit: int = SHOWN_ROWS, pointer: str = ".table() lists all") -> list[Block]:
-        """The board with the first ``limit`` items, where to find the others (``pointer``), and what else."""
-        n_items, n_components = len(self.items), len(self.components)
+        """The printed blocks: a headline, the first ``limit`` items, coefficients, verdict and remarks."""
+        n_items = len(self.items)
+        n_components = len(self.components)
         n_choices = self.model.tally.n_choices
         joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and n_components > 1)
         headline = (
-            f"{show_count(n_choices)} choice{'s' * (n_choices != 1)} between "
-            f"{n_items:,} item{'s' * (n_items != 1)}: "
-            f"{n_components:,} component{'s' * (n_components != 1)}{joined}"
+            f"{show_count(n_choices)} choice{'s' * (n_choices != 1)} between {count_noun(n_items, 'item')}: "
+            f"{count_noun(n_components, 'component')}{joined}"
         )
         blocks: list[Block] = [headline, *self._list_items(limit, pointer)]
         if self.certified and self.coefficients:
@@ -417,6 +433,7 @@ class ChoiceFit(Tabular, AssessedItems):
         return [*blocks, *self._remarks, *self._describe_missing(), *self._describe_categories()]
 
     def _list_items(self, limit: int, pointer: str) -> list[Block]:
+        """The board with its explanation, or where there is none a list of items and the reason."""
         if not self._why_no_board:
             scale = f"ratings are {self._board.explain_scale()}"
             return [*self._board.listings(limit, pointer), scale, *self._board.remarks()]
@@ -444,4 +461,5 @@ class ChoiceFit(Tabular, AssessedItems):
 
 
 def _whole_if(number: float) -> float:
+    """A whole number as an integer, any other number as it is."""
     return int(number) if number == int(number) else number

@@ -78,19 +78,21 @@ def check_separation(
     regression = Regression(X, y, names, model, intercept, counts, event, strata).read()
     matrix, columns = read_regressors(regression.X, regression.names)
     check_index(regression.X, regression.y)
-    size, note = len(matrix), ""
+    size = len(matrix)
+    note = ""  # what the answer says about the intercept
     times = np.ones(size) if regression.counts is None else read_column(regression.counts, "counts")
     if len(times) != size or (times < 0).any() or (size and not times.any()):
         raise InvalidSamples(
             f"counts must be one number for each of {size:,} cases, 0 or more and not all 0; correct them"
         )
     target = regression.target or str(getattr(regression.y, "name", None) or "y")
-    constants = np.flatnonzero((matrix == 1).all(axis=0)).tolist() if size else []
+    constants = np.flatnonzero((matrix == 1).all(axis=0)).tolist() if size else []  # columns of ones
     if regression.intercept and regression.model != "cox":
         if constants and not isinstance(X, str):
             note = f"{columns[constants[0]]} is 1 in every case and serves as the intercept"
         elif not constants:
-            matrix, columns, constants = np.column_stack([np.ones(size), matrix]), [INTERCEPT, *columns], [0]
+            matrix = np.column_stack([np.ones(size), matrix])
+            columns, constants = [INTERCEPT, *columns], [0]
     if len(set(columns)) < len(columns):
         repeated = next(name for name in columns if columns.count(name) > 1)
         raise InvalidSamples(f"two columns are called {repeated!r}; give each its own name with names=")

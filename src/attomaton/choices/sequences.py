@@ -1,4 +1,7 @@
-"""Read choices from sequences: winners with losers or choice sets, lists of pairs, or rankings."""
+"""Read choices from sequences: winners with losers or choice sets, lists of pairs, or rankings.
+
+:func:`read_sequences` calls a function for each form of :class:`ChoiceData`, which numbers the items.
+"""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
@@ -25,17 +28,24 @@ ACCEPTED = (
 
 
 class ChoiceData(NamedTuple):
-    """The data of choices as supplied."""
+    """The data of choices as supplied, in one of five forms; ``counts`` is allowed with each."""
 
+    # 1. winners and losers, which may be one column of items each, and then also tied
+    # 2. winners and losers, where an entry of losers is a list of all items that the winner was chosen over
+    # 3. winners and choice_sets: each set contains the winner; sets that are items are losers, as in 1
+    # 4. winners alone, as a list of pairs (winner, loser), and then also tied
+    # 5. rankings alone: lists of items, the best first, where an inner list is a tie
+    # In inputs.py, winners or rankings may also be a file or a frame, which read_sequences never sees.
     winners: Any = None
     choice_sets: Any = None
     losers: Any = None
     rankings: Any = None
     tied: Any = None
-    counts: Any = None
+    counts: Any = None  # how often each choice or ranking occurred
 
 
 def read_sequences(data: ChoiceData) -> ParsedChoices:
+    """Read the choices of any form of :class:`ChoiceData`; other combinations of fields are refused."""
     if data.rankings is not None:
         return _read_rankings(data)
     if data.winners is None:
@@ -55,43 +65,32 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
 
 
 def _read_choice_sets(data: ChoiceData) -> ParsedChoices:
+    """Read winners and choice sets, as Arrow columns if both are columns, otherwise as Python objects."""
     _check_columns(winners=data.winners, choice_sets=data.choice_sets, counts=data.counts)
     lists = list_values(data.choice_sets)
     if lists is not None and as_arrow(data.winners) is not None:  # no Python object for each entry
-        lengths, members = lists
-        items, (members, winner) = number_columns({"choice set": members, "winner": data.winners})
+        lengths, entries = lists
+        items, (members, winner) = number_columns({"choice set": entries, "winner": data.winners})
         choices = _make_sets(items, winner, lengths, members)
     else:
-        sets = _plain(data.choice_sets)
+        sets = _to_builtin(data.choice_sets)
         if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
-            sets = [as_list(members) if hasattr(members, "tolist") else members for members in sets]
-        items, choices = number_sets(_plain(data.winners), sets, data.counts)
+            sets = [_list_if_array(members) for members in sets]
+        items, choices = number_sets(_to_builtin(data.winners), sets, data.counts)
     return ParsedChoices(items, choices, counts_of(data.counts, len(choices.winner)))
 
 
 def number_sets(
     winners: Sequence[Any], choice_sets: Sequence[Any], counts: object = None
 ) -> tuple[tuple[Any, ...], SetChoices]:
-    """Number the items of winners and choice sets that are Python objects."""
+    """Number the items of winners and choice sets that are Python objects: the items, and the choices."""
     _check_columns(winners=winners, choice_sets=choice_sets, counts=counts)
-    kinds: set[type[Any]] = set(map(type, choice_sets))
-    unfit: set[type[Any]] = {
-        kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)
-    }
-    if unfit:
-        bad = [type(members) in unfit for members in choice_sets]
-        members = choice_sets[bad.index(True)]
-        fault = (
-            f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
-            "use losers= if each row has one loser"
-            if isinstance(members, str | bytes)
-            else f" is of type {type(members).__name__}; give a list of items"
-        )
-        raise BadRows("", bad, fault, noun="choice set")
+    _check_sets(choice_sets)
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
+    # The members of all sets and the winners are numbered together, and then split again.
     entries = [*chain.from_iterable(choice_sets), *winners]
     try:
-        values = np.frombuffer(array("q", entries), np.int64)
+        values = np.frombuffer(array("q", entries), np.int64)  # "q": signed 64-bit integers
     except (TypeError, OverflowError):  # not all are 64-bit integers
         items, numbers = number_hashable(entries)
     else:  # integers are numbered in ascending order, which is faster
@@ -101,8 +100,28 @@ def number_sets(
     return items, _make_sets(items, winner, lengths, members)
 
 
+def _check_sets(choice_sets: Sequence[Any]) -> None:
+    """Reject choice sets that are strings, mappings, or no collections."""
+    kinds: set[type[Any]] = set(map(type, choice_sets))
+    unfit: set[type[Any]] = {
+        kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)
+    }
+    if not unfit:
+        return
+    bad = [type(members) in unfit for members in choice_sets]
+    members = choice_sets[bad.index(True)]
+    fault = f" is of type {type(members).__name__}; give a list of items"
+    if isinstance(members, str | bytes):
+        fault = (
+            f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
+            "use losers= if each row has one loser"
+        )
+    raise BadRows("", bad, fault, noun="choice set")
+
+
 def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: Int64) -> SetChoices:
-    choice = np.repeat(np.arange(len(lengths)), lengths)
+    """The choices of numbered winners from numbered sets, after a check that each winner is in its set."""
+    choice = np.repeat(np.arange(len(lengths)), lengths)  # of each member
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
         item = items[winner[np.argmax(absent)]]
@@ -117,23 +136,24 @@ def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: I
 
 
 def _split_pairs(data: ChoiceData) -> ChoiceData:
-    plain = _plain(data.winners)
-    if isinstance(plain, Iterator | Set):
-        kind = type(cast("Any", plain)).__name__
+    """The data with a list of pairs (winner, loser), given as ``winners``, split into winners and losers."""
+    pairs = _to_builtin(data.winners)
+    if isinstance(pairs, Iterator | Set):
+        kind = type(cast("Any", pairs)).__name__
         raise InvalidSamples(
             f"winners is of type {kind}, which has no length or no order; give a list of winners, or a list "
             "of pairs (winner, loser)"
         )
-    rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
+    rows = cast("list[Any]", pairs) if isinstance(pairs, list | tuple) else []
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
         raise InvalidSamples(f"there are winners but no losers or choice sets; {ACCEPTED}")
-    won, lost = [row[0] for row in rows], [row[1] for row in rows]
-    if any(isinstance(entry, list | set) for entry in [*won, *lost]):
+    winners, losers = ([row[position] for row in rows] for position in (0, 1))
+    if any(isinstance(entry, list | set) for entry in [*winners, *losers]):
         raise InvalidSamples(
             "a pair contains a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
             "[[w, *others] for w, others in pairs])"
         )
-    return data._replace(winners=won, losers=lost)
+    return data._replace(winners=winners, losers=losers)
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
@@ -145,9 +165,10 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
     winners: Any = data.winners
-    kinds: set[type] = set(map(type, _plain(winners))) if isinstance(winners, list | tuple) else set()
-    winners_are_tuples = any(issubclass(kind, tuple) for kind in kinds)
-    if not holds_items(data.losers) and not winners_are_tuples:
+    kinds: set[type] = set(map(type, _to_builtin(winners))) if isinstance(winners, list | tuple) else set()
+    # If winners are tuples, tuples are items, so losers that are tuples are not lists of losers.
+    items_are_tuples = any(issubclass(kind, tuple) for kind in kinds)
+    if not holds_items(data.losers) and not items_are_tuples:
         if data.tied is not None:
             raise InvalidSamples(
                 "tied= needs pairs; give one loser in each row, or rankings with lists of tied items"
@@ -167,9 +188,9 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
 
 
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
-    """Read rows with several losers each."""
+    """Read rows with several losers each, as choices from the set of the winner and the losers."""
     winners = as_list(data.winners)
-    rows = [_members(entry) for entry in as_list(data.losers)]
+    rows = [_as_losers(entry) for entry in as_list(data.losers)]
     bad = [
         any(winner is loser or winner == loser for loser in losers)
         for winner, losers in zip(winners, rows, strict=True)
@@ -187,31 +208,35 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     return ParsedChoices(items, choices, counts_of(data.counts, len(rows)))
 
 
-def _members(entry: Any) -> list[Any]:
+def _as_losers(entry: Any) -> list[Any]:
+    """The losers of one row, which are given as a collection, or as one item."""
     if isinstance(entry, Iterable) and not isinstance(entry, str | bytes | Mapping):
         return as_list(cast("Any", entry))
     return [entry]
 
 
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
+    """Read rankings, each as several choices; ``row`` of a choice is the number of its ranking."""
     for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
             raise InvalidSamples(f"rankings= cannot be combined with {name}=; give only one of them")
     if data.losers is not None or data.tied is not None:
         raise InvalidSamples("rankings= cannot be combined with losers= or tied=; put tied items in a list")
-    rankings = _plain(data.rankings)
+    rankings = _to_builtin(data.rankings)
     if not rankings:
         raise InvalidSamples("there are no rankings; give at least one ranking")
-    rankings = [as_list(ranking) if hasattr(ranking, "tolist") else ranking for ranking in rankings]
+    rankings = [_list_if_array(ranking) for ranking in rankings]
     _check_columns(rankings=rankings, counts=data.counts)
     times = counts_of(data.counts, len(rankings))
     unrolled = unroll(rankings)
     row = np.array(unrolled.ranking, np.int64)
-    totals = counts_of(np.array(unrolled.weights, np.int64) * times[row], len(row))
+    # in units of 1 / denominator, since a tie makes fractions of choices
+    counts = counts_of(np.array(unrolled.weights, np.int64) * times[row], len(row))
     items, choices = number_sets(unrolled.winners, unrolled.choice_sets)
     check_items(items)
-    ranked = None if unrolled.denominator == 1 else Ranked(unrolled.tiers, times, np.arange(len(times)))
-    return ParsedChoices(items, choices._replace(row=row), totals, unrolled.denominator, ranked)
+    has_ties = unrolled.denominator > 1
+    ranked = Ranked(unrolled.tiers, times, np.arange(len(times))) if has_ties else None
+    return ParsedChoices(items, choices._replace(row=row), counts, unrolled.denominator, ranked)
 
 
 def holds_items(values: Any) -> bool:
@@ -220,28 +245,34 @@ def holds_items(values: Any) -> bool:
         return False
     if not isinstance(values, list | tuple) and as_arrow(values) is not None:
         return len(values) > 0
-    kinds: set[type] = set(map(type, _plain(values)))
+    kinds: set[type] = set(map(type, _to_builtin(values)))
     return bool(kinds) and all(
         issubclass(kind, str | bytes) or not issubclass(kind, Iterable) for kind in kinds
     )
 
 
-def _plain(values: Any) -> Any:
-    if isinstance(values, list | tuple | range) or not hasattr(values, "__len__"):
+def _to_builtin(values: Any) -> Any:
+    """An array, Series or Arrow column as a list of Python objects; any other value unchanged."""
+    # Strings, sets, mappings and iterators pass too: the checks reject them later, and name their type.
+    if not hasattr(values, "__len__") or isinstance(values, list | tuple | str | range):
         return cast("Any", values)
-    if isinstance(values, str) or (library_of(values) == "builtins"):
-        return cast("Any", values)
-    return as_list(values)
+    return values if library_of(values) == "builtins" else as_list(values)
+
+
+def _list_if_array(values: Any) -> Any:
+    """An entry of a column that is itself an array or Series, as a list; any other entry unchanged."""
+    return as_list(values) if hasattr(values, "tolist") else values
 
 
 def _refuse_characters(data: ChoiceData) -> None:
     """Reject strings that contain the one-letter winner; they may be losers or sets of letters."""
-    winners, texts = as_list(data.winners), as_list(data.choice_sets)
+    winners = as_list(data.winners)
+    texts = as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
-    letters = all(
+    all_contain_winner = all(
         isinstance(won, str) and len(won) == 1 and isinstance(text, str) and won in text for won, text in rows
     )
-    if letters and any(len(text) > 1 for _, text in rows):
+    if all_contain_winner and any(len(text) > 1 for _, text in rows):
         raise InvalidSamples(
             f"{show(texts[0])} may be a loser or a set of letters; use losers=, or give lists: "
             "[list(text) for text in choice_sets]"

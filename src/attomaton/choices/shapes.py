@@ -1,5 +1,8 @@
 """Rewrite PGN files, matrices of wins, scores and wide surveys as tables of pairs or alternatives."""
 
+# One function for each shape: read_games, read_matrix, pair_scores and list_alternatives. The forms of
+# choices/forms.py then read the tables.
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -20,14 +23,15 @@ TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
 
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
-    """The tags of the finished games of a PGN file, and the line where each game begins."""
-    games, in_tags = list[tuple[int, dict[str, str]]](), False
+    """The tags of the finished games of a PGN file as columns, and the line where each game begins."""
+    games: list[tuple[int, dict[str, str]]] = []  # the first line and the tags of each game
+    in_tags = False
     for number, line in enumerate(lines, 1):
         tag = TAG.match(line)
         if tag is not None:
             if not in_tags:
                 games.append((number, {}))
-            games[-1][1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
+            games[-1][1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])  # without the backslashes of \" and \\
         # blank lines between tags belong to the game; the first line of moves ends its tags
         in_tags = tag is not None or (in_tags and not line.strip())
     names = dict.fromkeys(name for _, tags in games for name in tags)
@@ -37,7 +41,7 @@ def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[
 
 
 def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
-    """A table of wins from a square array, or from a frame with winners as its index; else None."""
+    """A square array, or a frame with winners as its index, as a table of wins and roles; else None."""
     if type(data) is np.ndarray:
         wins: Any = cast("Any", data)
         if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or len(wins) < 3 or wins.dtype.kind not in "iuf":
@@ -47,9 +51,8 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     elif library_of(data) == "pandas" and hasattr(data, "columns"):
         winners, losers = list(data.index), list(data.columns)
         # a RangeIndex names winners only if the columns are the same numbers
-        unlabelled = type(data.index).__name__ == "RangeIndex" and (
-            set(winners) != set(losers) or len(losers) < 3
-        )
+        is_range = type(data.index).__name__ == "RangeIndex"
+        unlabelled = is_range and (set(winners) != set(losers) or len(losers) < 3)
         if unlabelled or not set(winners) & set(losers) or len(set(losers)) < len(losers):
             return None
         columns = {loser: data[loser] for loser in losers}
@@ -69,10 +72,8 @@ class JudgeScore(NamedTuple):
 
 
 def pair_scores(named: NamedColumns) -> NamedColumns:
-    """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given.
-
-    A row contains either all scores of a judge, or one score, with ``situation`` and ``alternative``.
-    """
+    """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given."""
+    # A row contains either all scores of a judge, or one score, with the roles situation and alternative.
     scores, n_judges = _list_scores(named)
     pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
     if not pairs:
@@ -84,6 +85,7 @@ def pair_scores(named: NamedColumns) -> NamedColumns:
     }
     first_rows = np.array([first.row for first, _ in pairs], np.int64)
     second_rows = np.array([second.row for _, second in pairs], np.int64)
+    # A pair takes the cluster of its first row, and the features of both rows.
     covariates = _repeat_labels(named, first_rows)
     covariates.setdefault("cluster", [first.judge for first, _ in pairs])
     features = named.covariates.get("features")
@@ -100,7 +102,9 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
     """Turn a survey with one row per choice into a table with one row per alternative."""
     names = list(cast("Sequence[Any]", named.roles["alternative"]))
     position = _chosen_position(named.take("chosen"), names)
-    n_choices, n_alternatives = len(position), len(names)
+    n_choices = len(position)
+    n_alternatives = len(names)
+    # Row r of the survey becomes the rows r · n_alternatives … of the table, less those not available.
     row = np.repeat(np.arange(n_choices), n_alternatives)
     alternative = np.tile(np.arange(n_alternatives), n_choices)
     available = np.ones(len(row), bool)
@@ -132,10 +136,10 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
 
 
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
-    """The position of the chosen alternative, from its name or its number from 1."""
+    """The position of the chosen alternative in ``names``, from its name or its number from 1."""
     number, distinct = number_values(values)
-    position_of: dict[Any, int] = {key: k for k in range(len(names)) for key in (k + 1, str(k + 1))}
-    position_of |= {name: k for k, name in enumerate(names)}
+    position_of: dict[Any, int] = {key: n - 1 for n in range(1, len(names) + 1) for key in (n, str(n))}
+    position_of |= {name: position for position, name in enumerate(names)}  # a name goes before a number
     position: Int64 = np.array([position_of.get(value, -1) for value in distinct], np.int64)[number]
     unread = position < 0
     if unread.any():
@@ -146,6 +150,7 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
 
 
 def _list_scores(named: NamedColumns) -> tuple[list[JudgeScore], int]:
+    """All scores, and the number of judges; with one column for each item, each row is a judge."""
     source = named.roles["scores"]
     if isinstance(source, list | tuple):
         scores = [
@@ -155,12 +160,14 @@ def _list_scores(named: NamedColumns) -> tuple[list[JudgeScore], int]:
         ]
         return scores, 1 + max((score.judge for score in scores), default=-1)
     judge, judges = number_values(named.take("situation"))
-    items, cells = as_list(named.take("alternative")), as_list(named.take("scores"))
+    items = as_list(named.take("alternative"))
+    cells = as_list(named.take("scores"))
     rows = zip(range(len(cells)), judge.tolist(), items, cells, strict=True)
     return [JudgeScore(*row) for row in rows], len(judges)
 
 
 def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[JudgeScore]]:
+    """The scores of each judge as numbers, without empty cells."""
     by_judge: list[list[JudgeScore]] = [[] for _ in range(n_judges)]
     bad = list[int]()
     for score in scores:
@@ -186,7 +193,7 @@ def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
 
 
 def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
-    """Join the columns of the alternatives, row by row."""
+    """Join the columns of the alternatives, row by row, shape (n_choices · n_alternatives,)."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(

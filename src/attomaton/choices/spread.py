@@ -1,4 +1,4 @@
-"""Standard errors with their degrees of freedom, and Student's t."""
+"""Standard errors with their degrees of freedom (:class:`Spread`), and Student's t."""
 
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ class Spread(NamedTuple):
     error: Float64
     degrees: Float64
 
-    def reach(self, tail: float) -> Float64:
-        """The error that is exceeded with this probability on each side, by Student's t."""
+    def half_width(self, tail: float) -> Float64:
+        """Half the width of each confidence interval with probability ``tail`` beyond each end."""
         return student_quantile(1.0 - tail, self.degrees) * self.error
 
 

@@ -1,5 +1,8 @@
 """Save a fit to a folder, and load it; loading recomputes the components and the certificate."""
 
+# pack_choice_fit and unpack_choice_fit convert a fit to and from a Run, which base/artifacts writes and
+# reads; a ValueError of a check becomes an error that names the folder there.
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -43,9 +46,13 @@ class StoredFit(NamedTuple):
 
 
 def pack_choice_fit(fit: StoredFit) -> Run:
-    model, tally = fit.model, fit.model.tally
-    run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
-    edges = model.graph.edges if isinstance(model, LuceScores) else model.edges
+    """A fit as a run; names of what belongs to category i of ``by`` begin with ``by<i>-``."""
+    model = fit.model
+    tally = model.tally
+    if isinstance(model, LuceScores):
+        run, edges = _pack_luce(model), model.graph.edges
+    else:
+        run, edges = _pack_logit(model), model.edges
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
     if edges is not None:
         tables["edges"] = edges.rows
@@ -77,7 +84,8 @@ def unpack_choice_fit(run: Run) -> StoredFit:
     edges = None
     if "edges" in run.tables:
         queries = {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names}
-        edges = EdgeTable(run.tables["edges"], make_table(QUERY_SCHEMA, queries), len(items) + 1)
+        n_nodes = len(items) + 1  # the items, and the query
+        edges = EdgeTable(run.tables["edges"], make_table(QUERY_SCHEMA, queries), n_nodes)
     wins, losses = (_check_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
     tally = ItemTally(wins, losses, _number(manifest["n_choices"]), _number(manifest["n_ties"]))
     if "logit" in manifest:
@@ -130,6 +138,7 @@ def _item_from_json(record: Any) -> Any:
 
 
 def _pack_luce(model: LuceScores) -> Run:
+    """The choices, scores and settings of a Luce model; its components follow from the edges."""
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
     arrays = {
         f"choices/{name}": np.ascontiguousarray(array) for name, array in model.choices._asdict().items()
@@ -139,14 +148,16 @@ def _pack_luce(model: LuceScores) -> Run:
 
 
 def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) -> LuceScores:
+    """Check and rebuild a Luce model, which proves the stored scores anew."""
     manifest = run.manifest
     columns = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
     choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json and the table of edges have different numbers of items")
-    ridge, denominator = _number(manifest["ridge"]), manifest["parts"]
-    scores = np.asarray(run.arrays["scores"], np.float64)
+    ridge = _number(manifest["ridge"])
     prior = None if manifest["prior"] is None else _number(manifest["prior"])
+    denominator = manifest["parts"]
+    scores = np.asarray(run.arrays["scores"], np.float64)
     if type(denominator) is not int or denominator < 1 or prior == 0:
         raise ValueError("parts or prior in manifest.json is not positive")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
@@ -165,6 +176,7 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
 
 
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
+    """Check that choices are sorted and in range, and that each set contains its winner."""
     for name, array in choices._asdict().items():
         check_int64(array, name)
     check_lengths("choices", winner=choices.winner, times=choices.times)
@@ -175,7 +187,7 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
     check_rising(choices.choice * n_items + choices.item, "options")
     check_count_range(choices.times, 1, "times")
     check_count_range(choices.multiplicity, 1, "multiplicity")
-    check_ids(choices.multiplicity, 1 << 31, "multiplicity")
+    check_ids(choices.multiplicity, 1 << 31, "multiplicity")  # tables of choices have int32
     winning = choices.choice[choices.item == choices.winner[choices.choice]]
     if not np.array_equal(winning, np.arange(len(choices.winner))):
         raise ValueError("a choice set lacks its winner")
@@ -183,7 +195,8 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
 
 
 def _pack_logit(model: "LogitScores") -> Run:
-    from attomaton.choices.logit.folders import pack_fit
+    """The conditional logit, with the units of its standard errors."""
+    from attomaton.choices.logit.folders import pack_fit  # the logit is loaded only if a fit needs it
 
     logit, units = model.logit, model.units
     run = pack_fit(logit.problem, logit.evidence, logit.method, logit.program_rows)
@@ -200,14 +213,12 @@ def _unpack_logit(
     run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
 ) -> "tuple[Components, LogitScores]":
     """The components, which a penalty does not change, and the scores."""
-    from attomaton.choices.conditional import UNITS, LogitScores, Units
+    from attomaton.choices.conditional import UNITS, LogitScores, Units  # loaded only if a fit needs it
     from attomaton.choices.logit.fit import restore_fit
 
     manifest, arrays = run.manifest, run.arrays
-    fit = Run(
-        tables={}, arrays=_without_prefix(arrays, "logit-"), records=run.records, manifest=manifest["logit"]
-    )
-    logit = restore_fit(fit)
+    fit_arrays = _without_prefix(arrays, "logit-")
+    logit = restore_fit(Run(tables={}, arrays=fit_arrays, records=run.records, manifest=manifest["logit"]))
     n_situations = len(logit.problem.situations)
     groups = {name: arrays.get(f"units/{name}") for name in ("clusters", "rankings")}
     for group in groups.values():
@@ -232,6 +243,7 @@ def _unpack_logit(
 
 
 def _check_numbers(values: Any, size: int) -> Any:
+    """An array of ``size`` finite numbers of at least 0, as float64."""
     numbers = np.asarray(values, np.float64)
     if numbers.shape != (size,) or not np.isfinite(numbers).all() or numbers.min(initial=0.0) < 0:
         raise ValueError(f"an array does not contain {size} numbers of at least 0")
@@ -239,6 +251,7 @@ def _check_numbers(values: Any, size: int) -> Any:
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
+    """Check the items, counts and lengths of a table of rankings."""
     check_table(rankings, RANKING_SCHEMA, "the table of rankings")
     (offsets, items), (rank_offsets, _) = (ragged_column(rankings, name) for name in ("items", "places"))
     check_ids(items, n_items, "an item of the rankings")
@@ -249,6 +262,7 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
 
 
 def _number(value: Any) -> float:
+    """A number of the manifest, which is finite and at least 0."""
     if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
         raise ValueError(f"manifest.json contains {str(value)[:40]} instead of a number of at least 0")
     return float(value)

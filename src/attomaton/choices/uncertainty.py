@@ -1,4 +1,4 @@
-"""Luce scores with their standard errors, and differences of scores."""
+"""Luce scores with their standard errors (:class:`LuceScores`), and differences of scores."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
 
 class BoardErrors(NamedTuple):
-    """The errors of ratings and of their differences with clusters.
+    """The errors of ratings and of their differences with clusters."""
 
-    ``independent`` is the covariance as if choices were independent, from which the value of one more
-    comparison follows.
-    """
-
-    independent: Float64  # (n_items, n_items)
+    # (n_items, n_items), the covariance if choices were independent: what one more comparison would change
+    independent: Float64
     rating: Spread  # (n_items,)
     difference: Spread  # (n_items, n_items)
 
@@ -66,8 +63,8 @@ class ScoreDifference(NamedTuple):
         level = real_number(level, "level", above=0, below=1)
         if self.limits is not None:
             return self.limits.interval(level)
-        reach = float(student_quantile(0.5 + level / 2, self.degrees)) * self._error
-        return self.value - reach, self.value + reach
+        half_width = float(student_quantile(0.5 + level / 2, self.degrees)) * self._error
+        return self.value - half_width, self.value + half_width
 
     @property
     def p_value(self) -> float:
@@ -78,6 +75,7 @@ class ScoreDifference(NamedTuple):
 
     @property
     def _error(self) -> float:
+        """The standard error; raises an error with a remedy if there is none."""
         if self.standard_error is not None:
             return self.standard_error
         remedy = "add choices from more clusters, or fit without cluster="
@@ -90,17 +88,19 @@ class ScoreDifference(NamedTuple):
 
     def __str__(self) -> str:
         error = "no standard error" if self.standard_error is None else f"± {self.standard_error:.3f}"
-        end = np.inf
+        bound = np.inf
         if np.isinf(self.value) and self.limits is not None:
-            end = float(self.limits.interval(0.95)[self.value < 0])
-        if np.isfinite(end):
-            error = f"{'at least' if self.value > 0 else 'at most'} {end:+z.3f} with confidence 95 %"
+            low, high = self.limits.interval(0.95)
+            bound = float(low if self.value > 0 else high)  # the finite end
+        if np.isfinite(bound):
+            error = f"{'at least' if self.value > 0 else 'at most'} {bound:+z.3f} with confidence 95 %"
         if self.maximum is not None:
             error += f"; without the penalty {self.maximum:+z.3f}"
         return f"{name_item(self.first)} minus {name_item(self.second)}: {self.value:+z.3f} ({error})"
 
 
 def describe_half_ties(n_ties: float) -> str:
+    """The remark on ties that count as half wins."""
     rule = "half a win each way (a tie of more than two: the average over its orders)"
     return (
         f"ties: {show_count(n_ties)}, each counted as {rule}; scores give the expected score of a pair, not "
@@ -110,7 +110,7 @@ def describe_half_ties(n_ties: float) -> str:
 
 def join_components(graph: Components) -> Components:
     """Merge all items into one component, above the query, which is the last node and not an item."""
-    if len(graph) < 3:
+    if len(graph) < 3:  # at most one component besides the query
         return graph
     groups = np.zeros(len(graph), np.int64)
     groups[graph.component_of_node[-1]] = 1
@@ -118,13 +118,16 @@ def join_components(graph: Components) -> Components:
 
 
 class LuceScores:
-    """The scores of a Luce model, and the covariances within each component, computed on demand.
+    """The scores of a Luce model, and the covariances within each component, computed on demand."""
 
-    ``values`` are the scores of the items, with mean 0 in each of the ``components``, which are those of the
-    ``graph`` of wins, or with a prior all items together. Counts are multiplied by ``denominator``, so that
-    fractions of choices (of ties, which are half wins) are whole numbers.
-    """
+    # `values` are the scores of the items, with mean 0 in each of the `components`, which are those of the
+    # graph of wins, or with a prior all items together. Counts are multiplied by `denominator`, so that
+    # fractions of choices (of ties, which are half wins) are whole numbers.
 
+    # Index spaces: items; nodes, with the query as the last; *scored* items, which are not alone in their
+    # component, numbered from 0; and *positions* in one component.
+
+    # What only the conditional logit has.
     logit = None
     board_errors = None
     clustered = False
@@ -143,41 +146,52 @@ class LuceScores:
         rankings: pa.Table | None = None,
         scores: Float64 | None = None,
     ) -> None:
-        self.choices, self.graph, self.tally, self.rankings = choices, graph, tally, rankings
-        self.ridge, self.prior, self.denominator = ridge, prior, denominator
+        self.choices = choices
+        self.graph = graph
+        self.tally = tally
+        self.rankings = rankings
+        self.ridge = ridge
+        self.prior = prior
+        self.denominator = denominator
         self.ties = "" if rankings is None else "half"
         self.components = graph if prior is None else join_components(graph)
         self.joined = "" if prior is None else "the prior"  # what joins all items into one component
-        self._component = self.components.component_of_node
+        self._component = self.components.component_of_node  # by node
+        # A normal prior with standard deviation σ is a ridge of 1 / σ²; the loss has `denominator` times it.
         self._penalty = (ridge if prior is None else prior**-2) * denominator
         self._covariances = dict[int, Information | Sandwich]()
-        # entries of choices in the component of the winner, and items that are not alone in theirs
+        # Which options are in the component of the winner of their choice.
         self._in_component = self._component[choices.item] == self._component[choices.winner[choices.choice]]
         self._scored = np.flatnonzero(self.components.sizes[self._component[:-1]] > 1)
-        # the choices inside components, with scored items numbered from 0
-        n_options = np.bincount(choices.choice[self._in_component], minlength=len(choices.winner))
-        inside = choices.select(self._in_component, n_options > 1)
-        number = np.zeros(len(self._component), np.int64)
-        number[self._scored] = np.arange(len(self._scored))
-        self._problem = trusted(
-            LuceProblem,
-            alternative=number[inside.item],
-            offsets=group_borders(inside.choice, len(inside.winner)),
-            log_multiplicity=np.log(inside.multiplicity),
-            winner=number[inside.winner],
-            count=inside.times.astype(np.float64),
-            component=np.unique(self._component[self._scored], return_inverse=True)[1],
-        )
+        self._problem = self._restrict_to_components()
         groups = sort_by_group(self._problem)
         if scores is None:
             self._solved = solve_groups(groups, ridge=self._penalty)
-        else:
+        else:  # from a file
             self._solved = prove_groups(groups, scores[self._scored], ridge=self._penalty)
         self.values = np.zeros(len(self._component[:-1]))
         self.values[self._scored] = self._solved.scores
 
+    def _restrict_to_components(self) -> LuceProblem:
+        """The choices among options of the winner's component, with scored items numbered from 0."""
+        choices = self.choices
+        n_options = np.bincount(choices.choice[self._in_component], minlength=len(choices.winner))
+        inside = choices.select(self._in_component, n_options > 1)  # one option is no choice
+        scored_number = np.zeros(len(self._component), np.int64)
+        scored_number[self._scored] = np.arange(len(self._scored))
+        return trusted(
+            LuceProblem,
+            alternative=scored_number[inside.item],
+            offsets=group_borders(inside.choice, len(inside.winner)),
+            log_multiplicity=np.log(inside.multiplicity),
+            winner=scored_number[inside.winner],
+            count=inside.times.astype(np.float64),
+            component=np.unique(self._component[self._scored], return_inverse=True)[1],
+        )
+
     @property
     def certified(self) -> bool:
+        """Whether the scores are proved to be the best fit."""
         return self._solved.certificate.certified
 
     @cached_property
@@ -200,16 +214,19 @@ class LuceScores:
 
     @property
     def proof(self) -> str:
+        """The certificate in words."""
         return str(self._solved.certificate)
 
     @property
     def verdict(self) -> str:
+        """The sentence that a summary prints about the certificate."""
         if not self.certified:
             return f"not certified: {self.proof}"
         apart = not self.joined and len(self.components) > 2  # the query is a component, too
         return tell_accuracy("rating", f"{SCORES_WITHIN:.0e}", infinite=apart)
 
     def expect(self) -> None:
+        """Raise ``UncertifiedSolution`` if the scores are not certified."""
         if not self.certified:
             raise UncertifiedSolution(
                 f"these scores are not certified: {self.proof}; fit with a ridge, which makes them easier to "
@@ -223,18 +240,22 @@ class LuceScores:
 
     @property
     def n_parameters(self) -> int:
+        """The number of finite parameters: the items of each component less one."""
         return int((self.components.sizes[:-1] - 1).sum())
 
     @property
     def n_identified(self) -> int:
         """The number of identified parameters, finite or not: items less groups joined by choices."""
-        edges, size = self.graph.edges, len(self.values)
-        use = edges["loser"] < size
-        won, lost = (edges[name][use].astype(np.int64) for name in ("winner", "loser"))
-        return size - 1 - int(connected_nodes(won, lost, size, strongly=False).max(initial=-1))
+        edges = self.graph.edges
+        n_items = len(self.values)
+        between_items = edges["loser"] < n_items  # the others lead to the query
+        winner, loser = (edges[name][between_items].astype(np.int64) for name in ("winner", "loser"))
+        last_group = int(connected_nodes(winner, loser, n_items, strongly=False).max(initial=-1))
+        return n_items - (last_group + 1)
 
     @property
     def why_no_aic(self) -> str:
+        """Why the fit has no likelihood for AIC and BIC; empty if it has."""
         if self._penalty:
             return "a ridge or a prior moves the fit away from it"
         return "" if self.rankings is None else "half a win has no likelihood"
@@ -244,6 +265,7 @@ class LuceScores:
         return {}
 
     def remarks(self) -> list[str]:
+        """What a summary says about ties, prior and ridge."""
         notes = [describe_half_ties(self.tally.n_ties)] if self.tally.n_ties else []
         if self.prior is not None:
             notes.append(
@@ -261,14 +283,14 @@ class LuceScores:
         return self.choices.select(np.ones_like(self._in_component), beyond)
 
     def covariance(self, numbers: Int64) -> Float64:
-        """The covariance of these items, NaN between components, shape (n_items, n_items)."""
-        component = self._component[numbers]
+        """The covariance of the items with these numbers, NaN between components, shape (n, n)."""
+        component_of = self._component[numbers]
         covariance = np.full((len(numbers), len(numbers)), np.nan)
-        for number in np.unique(component).tolist():
-            members = np.flatnonzero(component == number)
-            if self.components.sizes[number] > 1:
+        for component in np.unique(component_of).tolist():
+            if self.components.sizes[component] > 1:
+                members = np.flatnonzero(component_of == component)
                 positions = self._position[numbers[members]]
-                covariance[np.ix_(members, members)] = self._inside(number).covariance(positions)
+                covariance[np.ix_(members, members)] = self._inside(component).covariance(positions)
         return covariance
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
@@ -279,52 +301,60 @@ class LuceScores:
         return self._inside(component).variance(contrast) ** 0.5, np.inf
 
     def errors(self) -> Float64:
+        """The standard error of each score, shape (n_items,); 0 or NaN for an item alone."""
         if self._split is None:
             errors = np.zeros(len(self.values))
             errors[self._scored] = score_errors(self._problem, self._solved.scores, ridge=self._penalty)
             return errors
         errors_by_node = np.full(len(self._component), np.nan)
-        for number in np.flatnonzero(self.components.sizes > 1).tolist():
-            positions = np.arange(int(self.components.sizes[number]))
-            errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(positions)))
-        return errors_by_node[:-1]
+        for component in np.flatnonzero(self.components.sizes > 1).tolist():
+            positions = np.arange(int(self.components.sizes[component]))
+            variances = np.diag(self._inside(component).covariance(positions))
+            errors_by_node[self._nodes(component)] = np.sqrt(variances)
+        return errors_by_node[:-1]  # without the query
 
     @cached_property
     def _split(self) -> SplitRankings | None:
+        """The rankings with ties, split by component; None without ties."""
         if self.rankings is None:
             return None
         return SplitRankings(self.rankings, self.components, self._position)
 
     def _nodes(self, component: int) -> Int64:
+        """The nodes of a component, ascending."""
         borders, members = self.components.members
         return members[borders[component] : borders[component + 1]]
 
     @cached_property
     def _position(self) -> Int64:
-        """The index of each node in its component."""
+        """The index of each node among the nodes of its component."""
         borders, members = self.components.members
         position = np.empty_like(members)
         position[members] = np.arange(len(members)) - borders[self._component[members]]
         return position
 
     def _inside(self, component: int) -> Information | Sandwich:
+        """The estimator of covariances inside a component, by position: a sandwich if rankings have ties."""
         if component not in self._covariances:
-            scores, ridge = self.values[self._nodes(component)], self._penalty / self.denominator
+            scores = self.values[self._nodes(component)]
+            ridge = self._penalty / self.denominator
             if self._split is None:
-                covariance = Information(self._curve(component, scores), ridge=ridge)
+                covariance = Information(self._find_hessian(component, scores), ridge=ridge)
             else:
                 covariance = Sandwich(self._split.inside(component), scores, ridge)
             self._covariances[component] = covariance
         return self._covariances[component]
 
-    def _curve(self, component: int, scores: Float64) -> csr_array:
-        """The Hessian of the summed loss of a component, except its diagonal."""
-        inside = self._component[self._scored] == component
-        number = self._problem.component[np.argmax(inside)]
-        _, alone = self._problem.restrict(np.arange(self._problem.n_components) == number)
-        probability = alone.probabilities(scores)
-        weight = np.repeat(alone.count, np.diff(alone.offsets)) * probability
-        shape = (len(alone.winner), alone.n_alternatives)
-        shares = csr_array((probability, alone.alternative, alone.offsets), shape=shape)
-        products: Any = csr_array((weight, alone.alternative, alone.offsets), shape=shape).T @ shares
+    def _find_hessian(self, component: int, scores: Float64) -> csr_array:
+        """The Hessian of the summed loss of a component by position, right except on the diagonal."""
+        # H_ab = −Σ_c n_c p_ca p_cb for a ≠ b, where choice c occurred n_c times and gave a probability p_ca.
+        first_scored = np.argmax(self._component[self._scored] == component)
+        number = self._problem.component[first_scored]  # of the component in the problem
+        _, problem = self._problem.restrict(np.arange(self._problem.n_components) == number)
+        probability = problem.probabilities(scores)
+        weight = np.repeat(problem.count, np.diff(problem.offsets)) * probability
+        shape = (len(problem.winner), problem.n_alternatives)
+        rows = problem.alternative, problem.offsets  # one row for each choice
+        weights = csr_array((weight, *rows), shape=shape)
+        products: Any = weights.T @ csr_array((probability, *rows), shape=shape)
         return -products

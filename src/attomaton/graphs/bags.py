@@ -38,9 +38,9 @@ class Bags:
     """
 
     samples: Samples
-    sample: Int64
-    token: Int32
-    multiplicity: Int64
+    sample: Int64  # (n_pairs,)
+    token: Int32  # (n_pairs,)
+    multiplicity: Int64  # (n_pairs,)
 
     def keep(self, mask: Bool) -> "Bags":
         """Keep only the pairs where ``mask`` is true; a sample may be left without pairs."""
@@ -59,6 +59,7 @@ def count_tokens(samples: Samples) -> Bags:
 
 
 def count_all_tokens(samples: Samples) -> Bags:
+    """Count the tokens of each context, realisable or not."""
     sample, position = flatten(samples.starts, samples.stops)
     keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
@@ -78,14 +79,16 @@ def order_samples(samples: Samples) -> Samples:
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
-    """Shares of about ``most`` context tokens for all threads, cut between labels if possible."""
-    ends = np.cumsum(ordered.stops - ordered.starts)
+    """Cut sorted samples into shares of about ``most`` context tokens, between two labels if possible."""
+    ends = np.cumsum(ordered.stops - ordered.starts)  # context tokens up to and including each sample
     total = int(ends[-1]) if len(ends) else 0
-    size = min(most, max(SMALLEST_SHARE, -(-total // (SHARES_PER_THREAD * (threads or count_processors())))))
+    n_shares = SHARES_PER_THREAD * (threads or count_processors())
+    size = min(most, max(SMALLEST_SHARE, -(-total // n_shares)))  # rounded up
     cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
     if len(cuts):
-        first = run_starts(pack_pairs(ordered.queries, ordered.labels))
-        begun = first[np.searchsorted(first, cuts, side="right") - 1]
-        cuts = np.where(begun > np.concatenate([[0], cuts[:-1]]), begun, cuts)
+        # Cut before the first sample of a query and label, unless that would empty the share.
+        label_starts = run_starts(pack_pairs(ordered.queries, ordered.labels))
+        label_start = label_starts[np.searchsorted(label_starts, cuts, side="right") - 1]
+        cuts = np.where(label_start > np.concatenate([[0], cuts[:-1]]), label_start, cuts)
     borders = np.unique(np.concatenate([[0], cuts, [len(ordered)]])).tolist()
     return [ordered.take(slice(start, stop)) for start, stop in pairwise(borders)]

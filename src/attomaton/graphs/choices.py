@@ -2,13 +2,14 @@
 
 Inside components this is the reduced data of the soft problem: each realisable context is restricted to the
 tokens of the label's component. Whole contexts give the training loss itself. Either way a sample left with
-one distinct token carries no information and is dropped; equal rows are counted.
+one distinct token carries no information and is dropped; equal rows are counted. :func:`extract_choices` is
+the pass over a corpus, and :func:`count_choices` merges tables. Choices on disk are encoded as integers.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +26,16 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import divide_work
 from attomaton.base.native import collect_sets, count_sets, take_sets
 from attomaton.base.options import check_threads
-from attomaton.base.ragged import offsets_of
+from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Int32, Int64, bytes_to_rows, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.bags import cut_shares, order_samples
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, TiedTokens
 from attomaton.graphs.edges import CHUNK_VALUES, RowTable
 from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 
-# Bits of a multiplicity in an entry of a choice set, below those of the token.
+# An entry of a choice set is one int64: the token in the high 32 bits, its multiplicity in the low ones. So
+# entries are sorted by token, and two sets are equal if their entries are.
 TIMES_BITS = 32
 
 # Columns of the choices; `count` is the number of samples.
@@ -48,18 +50,7 @@ CHOICE_SCHEMA = pa.schema(
 )
 
 
-class Members(NamedTuple):
-    """Which tokens tie: the tokens of query k are in the rows ``borders[k] … borders[k + 1] − 1``.
-
-    Tokens alone in their component are left out; components are numbered by query and smallest token.
-    """
-
-    borders: Int64
-    token: Int32
-    component: Int64
-
-
-# Parquet options of choices.
+# Parquet options of choices; the encodings suit sorted tokens and small multiplicities.
 CHOICE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["query", "winner", "count"],
@@ -104,9 +95,10 @@ class ChoiceTable(RowTable):
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_count_range(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)
-        begins = np.zeros(len(tokens) + 1, bool)
-        begins[offsets] = True
-        if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
+        # Tokens must rise inside a set, but not from the last of a set to the first of the next.
+        begins_set = np.zeros(len(tokens) + 1, bool)
+        begins_set[offsets] = True
+        if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins_set[1:-1]).any():
             raise MismatchedParts(
                 "a choice set is unsorted, or has fewer than two tokens; use extract_choices"
             )
@@ -151,15 +143,17 @@ def extract_choices(
         contexts = np.ascontiguousarray(share.values), share.starts, share.stops, share.labels
         rows, offsets, entries = collect_sets(contexts, members, components is None)
         pairs = pack_pairs(share.queries[rows], share.labels[rows])
-        return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))
+        already_sorted = np.arange(len(rows))  # by order_samples, below
+        return _count_pairs(already_sorted, pairs, offsets, entries, np.ones(len(rows), np.int64))
 
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
     counted = [table for table in divide_work(count_share, shares, threads) if len(table)]
     if len(counted) == 1:
         return counted[0]
+    # The first and the last (query, winner) of each share, to see if two shares have choices of one winner.
     ends = [pack_pairs(table["query"][[0, -1]], table["winner"][[0, -1]]) for table in counted]
-    if not counted or any(first[1] >= second[0] for first, second in pairwise(ends)):
-        return count_choices(counted)  # the choices of a winner are in several shares
+    if not counted or any(share[1] >= later[0] for share, later in pairwise(ends)):
+        return count_choices(counted)
     return trusted(ChoiceTable, rows=pa.concat_tables([table.rows for table in counted]).combine_chunks())
 
 
@@ -180,21 +174,24 @@ def choices_by_definition(
     return choices
 
 
-def members_inside(components: Components | None, n_tokens: int) -> Members:
+def members_inside(components: Components | None, n_tokens: int) -> TiedTokens:
     """Which tokens tie inside components, for a vocabulary of ``n_tokens``; None means that none do."""
     if components is None:
-        return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
-    borders, token, component = components.tied
-    unknown = np.full(max(n_tokens - components.edges.n_tokens, 0), len(token))
-    return Members(np.concatenate([borders, unknown]), token, component)
+        return TiedTokens(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+    tied = components.tied
+    # Queries beyond the vocabulary of the components have no tied tokens.
+    unknown = np.full(max(n_tokens - components.edges.n_tokens, 0), len(tied.token))
+    return tied._replace(borders=np.concatenate([tied.borders, unknown]))
 
 
 def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
-    """Equal choices summed and sorted; ``order`` sorts them by ``pairs`` of query and winner."""
+    """The table of distinct choices, with the counts of equal ones added up."""
+    # Choice r has the packed query and winner pairs[r], the set entries[offsets[r]:offsets[r + 1]], and
+    # counts[r]; `order` sorts the choices by pairs.
     rows, summed = count_sets(order, pairs, offsets, entries, counts)
     query, winner = unpack_pairs(pairs[rows])
-    sets = take_sets(rows, offsets, entries)
-    return make_choices(query.astype(np.int32), winner, *sets, summed)
+    set_offsets, tokens, multiplicities = take_sets(rows, offsets, entries)
+    return make_choices(query.astype(np.int32), winner, set_offsets, tokens, multiplicities, summed)
 
 
 def make_choices(
@@ -213,7 +210,7 @@ def make_choices(
 
 def count_choices(tables: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows summed, sorted by query, winner and choice set."""
-    nothing = np.empty(0, np.int64)
+    nothing = np.empty(0, np.int64)  # lets concatenate accept no tables, with the right type
     tokens, multiplicities = (
         [ragged_column(table.rows, name) for table in tables] for name in ("tokens", "multiplicities")
     )
@@ -231,28 +228,36 @@ def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
     """Each row as one list of integers: query, winner, token, multiplicity, token, multiplicity and so on."""
     offsets, tokens = ragged_column(choices.rows, "tokens")
     _, multiplicities = ragged_column(choices.rows, "multiplicities")
+    # Row r takes two words for query and winner, and two for each token: it begins at 2 (offsets[r] + r).
     starts = 2 * (offsets + np.arange(len(offsets)))
     words = np.empty(2 * (len(choices) + len(tokens)), np.int32)
-    words[starts[:-1]], words[starts[:-1] + 1] = choices["query"], choices["winner"]
-    row = np.repeat(np.arange(len(choices)), np.diff(offsets))
+    words[starts[:-1]] = choices["query"]
+    words[starts[:-1] + 1] = choices["winner"]
+    row = rows_of(offsets)
     members = 2 * (np.arange(len(tokens)) + row + 1)  # after the query and winner of each row so far
-    words[members], words[members + 1] = tokens, multiplicities
+    words[members] = tokens
+    words[members + 1] = multiplicities
     return starts, words
 
 
 def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
-    header = np.zeros(len(words), bool)
-    header[starts[:-1]] = header[starts[:-1] + 1] = True
-    pairs = words[~header].reshape(-1, 2)
+    """The inverse of :func:`encode_choices`: row r is ``words[starts[r]:starts[r + 1]]``."""
+    query_at = starts[:-1]
+    winner_at = query_at + 1
+    is_member = np.ones(len(words), bool)
+    is_member[query_at] = is_member[winner_at] = False
+    tokens, multiplicities = words[is_member].reshape(-1, 2).T
     offsets = starts // 2 - np.arange(len(starts))
-    return make_choices(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)
+    return make_choices(words[query_at], words[winner_at], offsets, tokens, multiplicities, count)
 
 
 def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     """The table of sorted encoded choices, from a column of byte strings of a file, checked."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
-    lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
+    lengths = np.diff(starts)
+    n_bytes = sum(chunk.total_values_length for chunk in rows.chunks)
+    # Each word has four bytes; leftover bytes mean a truncated row.
     is_complete = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
     is_short = lengths < 6  # query, winner, and two tokens with their multiplicities
     if not is_complete or (lengths % 2).any() or is_short.any():

@@ -1,10 +1,9 @@
 """Find the strongly connected components of every query's graph, and the order between them.
 
-Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) if a path leads from A to B. All
-queries are handled in one call: node (k, i) is token i in the graph of query k.
+:func:`find_components` handles all queries in one call: node (k, i) is token i in the graph of query k.
+Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) if a path leads from A to B.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -33,7 +32,7 @@ from attomaton.graphs.bags import SHARES_PER_THREAD, SMALLEST_SHARE
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.strong import Order, in_order_of_appearance
+from attomaton.graphs.strong import in_order_of_appearance
 
 # Columns of the nodes.
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
@@ -42,6 +41,23 @@ NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("compone
 ORDER_SCHEMA = pa.schema(
     [("above", pa.int64()), ("below", pa.int64()), ("edges", pa.int64()), ("support", pa.int64())]
 )
+
+
+class Order(NamedTuple):
+    """The columns of the order, each of shape (n_order,)."""
+
+    above: Int64
+    below: Int64
+    edges: Int64
+    support: Int64
+
+
+class TiedTokens(NamedTuple):
+    """The tokens that tie; those of query k are the entries ``borders[k] … borders[k + 1] − 1``."""
+
+    borders: Int64  # (n_tokens + 1,)
+    token: Int32  # (n_tied,)
+    component: Int64  # (n_tied,): the component of each token
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +99,7 @@ class Components(Tabular):
         check_rising(self.node_keys, "the table of components, by query and token,")
         number = self.component_of_node
         check_ids(number, len(number), "component in the table of components")
+        # The rows are sorted by query and token, so a new component has the next number.
         highest = np.maximum.accumulate(number)
         if len(number) and (number[0] != 0 or (number[1:] > highest[:-1] + 1).any()):
             raise MismatchedParts(
@@ -94,7 +111,8 @@ class Components(Tabular):
 
     def _check_order(self) -> None:
         """Check that the order joins different components of one query, is sorted, distinct and acyclic."""
-        order, size = self.order, len(self)
+        order = self.order
+        size = len(self)
         check_table(order, ORDER_SCHEMA, "the order")
         check_ids_of(order, {"above": size, "below": size}, "the order")
         above, below = column(order, "above"), column(order, "below")
@@ -135,14 +153,17 @@ class Components(Tabular):
 
     @cached_property
     def query_of_node(self) -> Int32:
+        """The query of each node, shape (n_nodes,)."""
         return column(self.nodes, "query")
 
     @cached_property
     def token_of_node(self) -> Int32:
+        """The token of each node, shape (n_nodes,)."""
         return column(self.nodes, "token")
 
     @cached_property
     def component_of_node(self) -> Int64:
+        """The component of each node, shape (n_nodes,)."""
         return column(self.nodes, "component")
 
     @cached_property
@@ -152,11 +173,14 @@ class Components(Tabular):
         return offsets_of(self.sizes), rows
 
     @cached_property
-    def tied(self) -> tuple[Int64, Int32, Int64]:
-        """``(borders, tokens, components)`` of the tied tokens; query k has the rows from borders[k] on."""
-        number, borders = self.component_of_node, group_borders(self.query_of_node, self.edges.n_tokens)
-        tied = self.sizes[number] > 1
-        return offsets_of(tied.astype(np.int64))[borders], self.token_of_node[tied], number[tied]
+    def tied(self) -> TiedTokens:
+        """The tokens in components of more than one token, by query and token."""
+        component = self.component_of_node
+        tied = self.sizes[component] > 1
+        # The nodes of query k begin at node_borders[k], where n_tied_before counts the tied nodes before.
+        n_tied_before = offsets_of(tied.astype(np.int64))
+        node_borders = group_borders(self.query_of_node, self.edges.n_tokens)
+        return TiedTokens(n_tied_before[node_borders], self.token_of_node[tied], component[tied])
 
     @cached_property
     def below(self) -> tuple[Int64, Int64]:
@@ -173,9 +197,10 @@ class Components(Tabular):
         """Whether the longest path of each query visits all its components, shape (n_queries,)."""
         if not len(self):
             return np.zeros(0, bool)
-        first = sorted_borders(self.query_of, self.edges.n_tokens)
-        n_components = np.diff(first)[self.queries]
-        return np.maximum.reduceat(self.heights, first[self.queries]) + 1 == n_components
+        borders = sorted_borders(self.query_of, self.edges.n_tokens)  # query k: components borders[k] …
+        n_components = np.diff(borders)[self.queries]
+        longest_path = np.maximum.reduceat(self.heights, borders[self.queries]) + 1  # in components
+        return longest_path == n_components
 
     @property
     def is_acyclic(self) -> bool:
@@ -204,13 +229,13 @@ class Components(Tabular):
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
         """Return the row of ``nodes`` of each (query, token), and whether it exists; otherwise any row."""
-        in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
-        if in_range.all() and (queries[1:] >= queries[:-1]).all():
-            pairs = queries.astype(np.int32), tokens.astype(np.int32)
-            rows = find_nodes(self.node_keys, *pairs, self.edges.n_tokens)
+        n_tokens = self.edges.n_tokens
+        in_range = (tokens >= 0) & (tokens < n_tokens)
+        if in_range.all() and (queries[1:] >= queries[:-1]).all():  # the kernel needs sorted queries
+            rows = find_nodes(self.node_keys, queries.astype(np.int32), tokens.astype(np.int32), n_tokens)
             return np.maximum(rows, 0), rows >= 0
         rows, is_node = find_rows(self.node_keys, pack_pairs(queries, tokens))
-        return rows, is_node & in_range
+        return rows, is_node & in_range  # the key of a token out of range may be that of another pair
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
         """Return the component of each (query, token) pair; every pair must be a node."""
@@ -225,6 +250,7 @@ class Components(Tabular):
 
     @cached_property
     def node_keys(self) -> Int64:
+        """The (query, token) pair of each node as one number, ascending, shape (n_nodes,)."""
         return pack_pairs(self.query_of_node, self.token_of_node)
 
 
@@ -240,7 +266,8 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     >>> comps.nodes.column("component").to_pylist()  # 0 and 1 beat each other, and both beat the query 2
     [0, 0, 1]
     """
-    threads, n_edges = check_threads(threads), len(edges)
+    threads = check_threads(threads)
+    n_edges = len(edges)
     n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), n_edges // SMALLEST_SHARE) or 1
     # the first queries of shares with about equal numbers of edges
     cuts = edges["query"][np.arange(1, n_shares) * n_edges // n_shares]
@@ -249,25 +276,23 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
     components: list[Int64] = [_NO_KEYS]
     orders: list[Order] = []
-    n_before = 0  # components are numbered on from share to share
+    # Each share numbers its components from 0; here they follow those of the shares before.
+    n_before = 0
     for graph in graphs:
-        above, below, n_joined, support = graph.order
+        order = graph.order
         components.append(graph.component + n_before)
-        orders.append((above + n_before, below + n_before, n_joined, support))
+        orders.append(order._replace(above=order.above + n_before, below=order.below + n_before))
         n_before += graph.n_components
     keys = np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)])
-    order = [np.concatenate([_NO_KEYS, *columns]) for columns in zip(*orders, strict=True)]
-    return assemble_components(edges, keys, np.concatenate(components), order)
+    joined = Order(*(np.concatenate([_NO_KEYS, *columns]) for columns in zip(*orders, strict=True)))
+    return assemble_components(edges, keys, np.concatenate(components), joined)
 
 
-def assemble_components(
-    edges: EdgeTable, keys: Int64, component: Int64, order: Sequence[Int64]
-) -> Components:
-    """Unchecked components, from the sorted keys of nodes and the columns of the order."""
+def assemble_components(edges: EdgeTable, keys: Int64, component: Int64, order: Order) -> Components:
+    """Unchecked components, from the sorted keys of the nodes, the component of each, and the order."""
     query, token = unpack_pairs(keys)
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
-    columns = dict(zip(ORDER_SCHEMA.names, order, strict=True))
-    tables = {"nodes": make_table(NODE_SCHEMA, nodes), "order": make_table(ORDER_SCHEMA, columns)}
+    tables = {"nodes": make_table(NODE_SCHEMA, nodes), "order": make_table(ORDER_SCHEMA, order._asdict())}
     return trusted(Components, edges=edges, **tables)
 
 
@@ -284,37 +309,34 @@ class _Condensed(NamedTuple):
 
 
 def _find_in_share(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Condensed:
-    """Find the components of a range of queries; ``sampled`` are all queries with samples."""
+    """Find the components of the queries ``share[0] … share[1] − 1``; ``sampled`` are all with samples."""
     rows = slice(*np.searchsorted(edges["query"], np.array(share, np.int32)))
     query, winner, loser, support = (edges[name][rows] for name in edges.rows.column_names)
-    alone = sampled[slice(*np.searchsorted(sampled, share))]
+    queries = sampled[slice(*np.searchsorted(sampled, share))]
     won = pack_pairs(query, winner)
     won = won[run_starts(won)] if len(won) else won  # they are sorted
-    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(alone, alone)]))
-    above = find_nodes(keys, query, winner, edges.n_tokens)
+    # A query is a node of its own graph, even if its samples show no edge.
+    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(queries, queries)]))
+    above = find_nodes(keys, query, winner, edges.n_tokens)  # the node of each edge's winner
     below = find_nodes(keys, query, loser, edges.n_tokens)
     component = label_components(above, below, len(keys))
     n_components = int(component.max(initial=-1)) + 1
-    single = np.ones(len(query), np.int64)
-    order = condense(component[above], component[below], single, support, n_components)
+    ones = np.ones(len(query), np.int64)  # each row of the table is one edge
+    order = Order(*condense(component[above], component[below], ones, support, n_components))
     return _Condensed(keys, component, n_components, order)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
     """Merge all components with the same number in ``groups``; the remaining order must be acyclic."""
-    component = in_order_of_appearance(groups[components.component_of_node])
-    number = np.empty(len(components), np.int64)
-    number[components.component_of_node] = component
-    columns = {name: column(components.nodes, name) for name in ("query", "token")}
-    order = components.order
-    counts = column(order, "edges"), column(order, "support")
-    ends = number[column(order, "above")], number[column(order, "below")]
-    condensed = condense(*ends, *counts, int(component.max(initial=-1)) + 1)
-    return Components(
-        components.edges,
-        make_table(NODE_SCHEMA, {**columns, "component": component}),
-        make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, condensed, strict=True))),
-    )
+    merged = in_order_of_appearance(groups[components.component_of_node])  # of each node
+    merged_of = np.empty(len(components), np.int64)  # of each former component
+    merged_of[components.component_of_node] = merged
+    above, below, n_edges, support = (column(components.order, name) for name in ORDER_SCHEMA.names)
+    n_merged = int(merged.max(initial=-1)) + 1
+    order = Order(*condense(merged_of[above], merged_of[below], n_edges, support, n_merged))
+    nodes = {"query": components.query_of_node, "token": components.token_of_node, "component": merged}
+    order_table = make_table(ORDER_SCHEMA, order._asdict())
+    return Components(components.edges, make_table(NODE_SCHEMA, nodes), order_table)
 
 
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
@@ -322,9 +344,9 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
 
     Pairs from a highest or to a lowest component are in no cycle, so they are left out first.
     """
-    remaining = 2 * len(above) + 1
-    while 0 < len(above) <= remaining // 2:
-        remaining = len(above)
+    n_before = 2 * len(above) + 1
+    while 0 < len(above) <= n_before // 2:  # while a round removes at least half of the pairs
+        n_before = len(above)
         inner = occurs(above, size)[below] & occurs(below, size)[above]
         above, below = above[inner], below[inner]
     if len(above) and int(label_components(above, below, size).max()) + 1 < size:
@@ -334,18 +356,20 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     """The number of strong components of the edges winner → loser, which may repeat, in any order."""
     apart = winner != loser
+    # Keys sort the edges by winner, as the kernel requires: the winner is in the high 32 bits.
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
 
 
 def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
     """The support of the edges of each node, shape (n_nodes,); 0 for queries not in ``queries``."""
-    edges, n_nodes = components.edges, len(components.nodes)
-    evidence = np.zeros(n_nodes, np.int64)
-    selection = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
+    edges = components.edges
+    evidence = np.zeros(len(components.nodes), np.int64)
+    selected = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
+    support = edges["support"][selected]
     for end in ("winner", "loser"):
-        rows, is_node = components.rows(edges["query"][selection], edges[end][selection])
-        evidence += np.bincount(rows[is_node], edges["support"][selection][is_node], n_nodes).astype(np.int64)
+        rows, is_node = components.rows(edges["query"][selected], edges[end][selected])
+        evidence += np.bincount(rows[is_node], support[is_node], len(evidence)).astype(np.int64)
     return evidence
 
 
@@ -355,22 +379,22 @@ def reduce_order(components: Components) -> pa.Table:
 
 
 def find_needed(components: Components) -> Bool:
-    """Which rows of ``components.order`` no longer path replaces, shape (n_order,): its transitive reduction.
+    """Which rows of ``components.order`` are in the transitive reduction, shape (n_order,).
 
-    An edge A → C parallel to A → B → C requires a margin of 1 where the path already gives 2.
+    The others are redundant: an edge A → C requires a margin of 1 where a path A → B → C already gives 2.
     """
     return find_irredundant(*components.below)
 
 
 def find_ends(components: Components) -> tuple[Int64, Int64]:
-    """The first nodes of the components above and below of each edge of the order, (n_order,) each."""
+    """For each row of the order, the first node of the component above and of that below, (n_order,) each."""
     offsets, rows = components.members
     first = rows[offsets[:-1]]
     return first[column(components.order, "above")], first[column(components.order, "below")]
 
 
 def find_ties(components: Components) -> tuple[Int64, Int64]:
-    """Pairs of node rows that tie: the neighbours in each component, sorted by token."""
+    """Pairs of nodes that tie, as rows of ``nodes``: neighbours in each component, sorted by token."""
     _, rows = components.members
     component = components.component_of_node[rows]
     same = np.flatnonzero(component[1:] == component[:-1])

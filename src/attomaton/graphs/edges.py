@@ -1,7 +1,7 @@
 """Represent the token-priority graph G^(k) of every query k as one table of edges.
 
 Each realisable sample with query k and label y gives an edge y → x for every other token x of the context:
-the winner y was chosen where the loser x could have been.
+the winner y was chosen where the loser x could have been. :func:`extract_edges` counts them.
 """
 
 from collections import Counter
@@ -26,6 +26,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.machine import divide_work
 from attomaton.base.native import link_ahead, pack_contexts
 from attomaton.base.options import check_threads, settle, whole_number
+from attomaton.base.printing import count_noun
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.graphs.bags import cut_shares, order_samples
@@ -83,7 +84,7 @@ class EdgeTable(RowTable):
     --------
     >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
     >>> edges.filter(min_support=2), (edges + edges)["support"].tolist()
-    (EdgeTable(2 edges, 1 queries, 3 samples), [4, 4, 2])
+    (EdgeTable(2 edges, 1 query, 3 samples), [4, 4, 2])
     """
 
     rows: pa.Table
@@ -104,9 +105,9 @@ class EdgeTable(RowTable):
         settle(self, n_tokens=size)
 
     def __repr__(self) -> str:
-        return (
-            f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
-        )
+        n_edges = count_noun(len(self), "edge")
+        n_queries = count_noun(self.queries.num_rows, "query", "queries")
+        return f"EdgeTable({n_edges}, {n_queries}, {count_noun(self.n_samples, 'sample')})"
 
     def __add__(self, addend: "EdgeTable") -> "EdgeTable":
         """The edges of both corpora, with summed supports; token ids must mean the same in both."""
@@ -128,7 +129,7 @@ class EdgeTable(RowTable):
         if min_support == 1 and queries is None:
             return self
         edge_mask = np.asarray(self["support"] >= min_support)
-        query_mask = np.ones(self.queries.num_rows, bool)
+        query_mask = np.ones(self.queries.num_rows, bool)  # a query stays even if it loses all edges
         if queries is not None:
             wanted = {whole_number(query, "a query") for query in queries}
             outside = sorted(query for query in wanted if not 0 <= query < self.n_tokens)
@@ -165,23 +166,23 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     ({'query': 2, 'winner': 0, 'loser': 1, 'support': 2}, 1)
     """
     threads = check_threads(threads)
-    ordered = order_samples(samples)
-    n_read = np.bincount(samples.queries, minlength=samples.n_tokens)
-    n_realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
-    queries = np.flatnonzero(n_read)
-    # lets the kernel count a repeated token once
-    next_same_token = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
+    ordered = order_samples(samples)  # by query and label: an edge is in one share, or in neighbours
     shares = cut_shares(ordered, CHUNK_VALUES, threads)
+    # The next position of the token at each position, so that the kernel counts a repeated token once.
+    next_same_token = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
 
     def count_share(share: Samples) -> tuple[Int64, Int64]:
+        """The packed edges of a share, and the support of each."""
         values = np.ascontiguousarray(share.values)
         return count_keys(pack_contexts(values, share.starts, share.stops, share.labels, next_same_token))
 
     keys, support = join_counted(divide_work(count_share, shares, threads))
-    n_unrealisable = n_read - n_realisable
-    return make_edges(
-        samples.n_tokens, keys, support, queries, n_realisable[queries], n_unrealisable[queries]
-    )
+    n_read = np.bincount(samples.queries, minlength=samples.n_tokens)
+    n_realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
+    queries = np.flatnonzero(n_read)
+    realisable = n_realisable[queries]
+    unrealisable = n_read[queries] - realisable
+    return make_edges(samples.n_tokens, keys, support, queries, realisable, unrealisable)
 
 
 def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
@@ -198,20 +199,19 @@ def merge_edges(tables: list[EdgeTable]) -> EdgeTable:
     """One table from the tables of several corpora whose token ids mean the same."""
     if len(tables) == 1:
         return tables[0]
-    keys, support = sum_by_key(
-        np.concatenate([pack_edges(table["query"], table["winner"], table["loser"]) for table in tables]),
-        np.concatenate([table["support"] for table in tables]),
-    )
+    keys = [pack_edges(table["query"], table["winner"], table["loser"]) for table in tables]
+    supports = [table["support"] for table in tables]
+    distinct, support = sum_by_key(np.concatenate(keys), np.concatenate(supports))
+    queries, realisable, unrealisable = sum_queries([table.queries for table in tables])
     n_tokens = max(table.n_tokens for table in tables)
-    return make_edges(n_tokens, keys, support, *sum_queries([table.queries for table in tables]))
+    return make_edges(n_tokens, distinct, support, queries, realisable, unrealisable)
 
 
 def sum_queries(tables: list[pa.Table]) -> tuple[Int64, ...]:
-    """The queries of several tables of queries, and the sums of their two counts."""
+    """The distinct queries of several tables of queries, and the sums of their two counts."""
     counted = pa.concat_tables(tables)
-    names = ("query", "realisable", "unrealisable")
-    query, *counts = (column(counted, name) for name in names)
-    return sum_by_key(query.astype(np.int64), *counts)
+    query, realisable, unrealisable = (column(counted, name) for name in QUERY_SCHEMA.names)
+    return sum_by_key(query.astype(np.int64), realisable, unrealisable)
 
 
 def pack_edges(query: Integers, winner: Integers, loser: Integers) -> Int64:
@@ -221,15 +221,17 @@ def pack_edges(query: Integers, winner: Integers, loser: Integers) -> Int64:
 
 def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
     """Query, winner and loser of each key."""
-    mask = MAX_TOKENS - 1
-    query, winner, loser = keys >> 2 * TOKEN_BITS, (keys >> TOKEN_BITS) & mask, keys & mask
+    mask = MAX_TOKENS - 1  # the lowest 21 bits
+    query = keys >> 2 * TOKEN_BITS
+    winner = (keys >> TOKEN_BITS) & mask
+    loser = keys & mask
     return query.astype(np.int32), winner.astype(np.int32), loser.astype(np.int32)
 
 
 def make_edges(
     n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
 ) -> EdgeTable:
-    """An edge table from distinct packed keys with their support, and the samples by query."""
+    """An edge table from distinct packed edges with their support, and the number of samples by query."""
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
     counts = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}

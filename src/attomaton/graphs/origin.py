@@ -1,4 +1,4 @@
-"""Check that a run and a training in one folder have equal samples."""
+"""Check that a run and a training in one folder have equal samples, before either is written."""
 
 import hashlib
 import json
@@ -24,6 +24,7 @@ HASHED_TOKENS = 4_000_000
 
 def describe_origin(samples: Samples) -> dict[str, Any]:
     """The manifest entry of samples: the number of realisable samples and tokens, and a digest."""
+    # The digest depends on the contexts and labels, not on how they lie in memory.
     realisable = samples.take(find_realisable(samples))
     digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
     digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
@@ -34,19 +35,18 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 
 
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
-    """Refuse a training on these samples in the folder of a run that was learned from others.
-
-    A run learned in memory records the digest of its samples; other runs are compared by their edges. Errors
-    show ``name``, if given.
-    """
+    """Refuse a training on these samples in the folder of a run that was learned from others."""
+    # A run learned in memory records the digest of its samples; other runs are compared by their edges.
+    # Errors show `name`, if given.
     folder = Path(run)
     manifest: dict[str, Any] = read_manifest(folder)
     if not manifest.get("files"):
         return
-    recorded, trained = manifest.get("samples"), describe_origin(samples)
+    recorded = manifest.get("samples")
+    trained = describe_origin(samples)
     if recorded == trained:
         return
-    if recorded is None:
+    if recorded is None:  # a run from an engine, which has no digest
         stored = read_run(folder)
         if gives_edges(samples, read_whole(stored.folder or folder, stored.partitions, "edges")):
             return
@@ -55,7 +55,7 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
         f"the run in {name or folder} was learned from other samples than those of the training (it has "
-        f"{_edges_of_origin(recorded)}{width}; the training has {_edges_of_origin(trained)}). Give both "
+        f"{_say_size(recorded)}{width}; the training has {_say_size(trained)}). Give both "
         "commands the same corpus, --window and --tokenizer, or keep the training in a separate folder"
     )
 
@@ -70,7 +70,7 @@ def check_training(run: Path, folder: Path) -> None:
 
 
 def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Samples]:
-    """The distinct corpora of a trace's training, from the content of its file."""
+    """The distinct corpora of a training, from the arrays and the metadata of the file of its trace."""
     names = ("values", "starts", "stops", "labels")
     sizes: list[int] = json.loads(about["n_tokens"])
     return [
@@ -79,7 +79,8 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
     ]
 
 
-def _edges_of_origin(origin: Any) -> str:
+def _say_size(origin: Any) -> str:
+    """The size of samples in words, from their manifest entry."""
     if not isinstance(origin, dict):
         return "other edges"
     record = cast("dict[str, Any]", origin)

@@ -1,7 +1,7 @@
 """Cut a corpus into partitions by query, and find the components of edges that arrive in several tables.
 
-The partitions depend only on the samples, not on memory, threads or engine. So all engines that work
-partition by partition do identical arithmetic and write identical bytes.
+:func:`cut_partitions` depends only on the samples, not on memory, threads or engine, so all engines that work
+by partition write identical bytes. :func:`gather_components` serves a query too large for memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,23 +14,25 @@ from attomaton.base.borders import trusted
 from attomaton.base.native import condense, find_nodes, label_components
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, make_table
-from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components, assemble_components
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components, Order, assemble_components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs
-from attomaton.graphs.strong import Order, in_order_of_appearance
+from attomaton.graphs.strong import in_order_of_appearance
 
-# Approximate number of realisable samples of a partition with more than one query: some million edges.
+# Approximate number of realisable samples of a partition with more than one query. Such a partition has some
+# million edges, which fit in memory.
 PARTITION_SAMPLES = 1 << 17
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
-    """Borders that cut the queries into runs of a total weight of about ``size``, or one heavier query."""
-    total = offsets_of(weights)
+    """Borders that cut the queries into runs of a total weight of at most ``size``, or one heavier query."""
+    weight_before = offsets_of(weights)
     borders = [0]
     while borders[-1] < len(weights):
-        room = int(total[borders[-1]]) + max(1, size)
-        fits = int(np.searchsorted(total, room, side="right")) - 1
-        borders.append(min(max(fits, borders[-1] + 1), len(weights)))
+        first = borders[-1]
+        most = int(weight_before[first]) + max(1, size)
+        stop = int(np.searchsorted(weight_before, most, side="right")) - 1
+        borders.append(min(max(stop, first + 1), len(weights)))
     return np.array(borders if len(borders) > 1 else [0, 0], np.int64)
 
 
@@ -44,7 +46,8 @@ def cut_partitions(queries: pa.Table, n_tokens: int) -> Int64:
 def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
     """The rows of the queries ``first … stop − 1`` of a table sorted by query."""
     query = column(table, "query")
-    start, end = np.searchsorted(query, np.array([first, stop], query.dtype))  # other types copy the column
+    # A bound of another type would make numpy copy the column.
+    start, end = np.searchsorted(query, np.array([first, stop], query.dtype))
     return table.slice(int(start), int(end - start))
 
 
@@ -56,6 +59,7 @@ def slice_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
 
 def number_components(partitions: Sequence[Components], edges: EdgeTable) -> Components:
     """The components of all queries, from the components of the partitions in order, and all edges."""
+    # Each partition numbers its components from 0; here they follow those of the partitions before.
     firsts = offsets_of(np.array([len(partition) for partition in partitions], np.int64))[:-1]
     numbered = list(zip(partitions, firsts, strict=True))
     nodes = [add_to_columns(partition.nodes, first, "component") for partition, first in numbered]
@@ -93,10 +97,9 @@ def keep_ties(components: Components) -> Components:
 
 def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
     """Components with nodes only: no edges and no order."""
-    nothing = trusted(
-        EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
-    )
-    return trusted(Components, edges=nothing, nodes=nodes, order=empty_table(ORDER_SCHEMA))
+    no_rows, no_queries = empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA)
+    no_edges = trusted(EdgeTable, rows=no_rows, queries=no_queries, n_tokens=n_tokens)
+    return trusted(Components, edges=no_edges, nodes=nodes, order=empty_table(ORDER_SCHEMA))
 
 
 class Gathered(NamedTuple):
@@ -108,58 +111,57 @@ class Gathered(NamedTuple):
 
 
 class _Gathering(NamedTuple):
-    """Nodes so far, their evidence and groups, the number of groups, and the order between them."""
+    """What is known of the graph after some tables; a *group* is a component of the edges so far."""
 
-    keys: Int64
-    evidence: Int64
-    group: Int64
+    keys: Int64  # (n_nodes,): the packed (query, token) of each node, ascending
+    evidence: Int64  # (n_nodes,): the support of the edges of each node
+    group: Int64  # (n_nodes,)
     n_groups: int
-    order: Order
+    order: Order  # between groups
 
 
 def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order, as ``find_components`` does, for edges that arrive in several tables.
-
-    Only the edges of the current table, and the order between the components so far, are in memory, so a
-    query too large for memory is processed from a file.
-    """
+    """Find components and their order, as ``find_components`` does, for edges in several tables."""
+    # Only the edges of the current table, and the order between the components so far, are in memory.
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
-    keys = pack_pairs(sampled, sampled)
-    nothing = np.empty(0, np.int64)
-    order = nothing, nothing, nothing, nothing
-    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), order)
+    keys = pack_pairs(sampled, sampled)  # each sampled query is a node of its own graph
+    no_order = Order(*np.empty((4, 0), np.int64))
+    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), no_order)
     n_edges = np.zeros(n_tokens, np.int64)
     for table in tables:
         n_edges += np.bincount(column(table, "query"), minlength=n_tokens)
         state = _add_edges(state, table, n_tokens)
-    component = in_order_of_appearance(state.group)
-    number = np.empty(state.n_groups, np.int64)
-    number[state.group] = component
+    component = in_order_of_appearance(state.group)  # of each node
+    component_of = np.empty(state.n_groups, np.int64)  # of each group
+    component_of[state.group] = component
     above, below, edges, supports = state.order
-    order = condense(number[above], number[below], edges, supports, state.n_groups)
+    order = Order(*condense(component_of[above], component_of[below], edges, supports, state.n_groups))
     edges_left_out = trusted(EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens)
     components = assemble_components(edges_left_out, state.keys, component, order)
     return Gathered(components, n_edges, state.evidence)
 
 
 def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
-    """Merge groups that the edges of a table join into cycles, and drop edges inside a group."""
+    """The state after the edges of one more table: a cycle of groups becomes one group."""
     query, winner, loser = (column(table, name) for name in ("query", "winner", "loser"))
+    support: Int64 = column(table, "support")
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
-    group, evidence = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
+    group = np.full(len(keys), -1, np.int64)
+    evidence = np.zeros(len(keys), np.int64)
     former = np.searchsorted(keys, state.keys)
-    group[former], evidence[former] = state.group, state.evidence
-    fresh = np.flatnonzero(group < 0)
+    group[former] = state.group
+    evidence[former] = state.evidence
+    fresh = np.flatnonzero(group < 0)  # each new node begins as a group of its own
     group[fresh] = state.n_groups + np.arange(len(fresh))
     n_groups = state.n_groups + len(fresh)
     top, bottom = (find_nodes(keys, query, tokens, n_tokens) for tokens in (winner, loser))
-    support: Int64 = column(table, "support")
     for end in (top, bottom):
         np.add.at(evidence, end, support)
-    added = group[top], group[bottom], np.ones(len(query), np.int64), support
+    added = Order(group[top], group[bottom], np.ones(len(query), np.int64), support)
     above, below, edges, supports = map(np.concatenate, zip(state.order, added, strict=True))
+    # The first call adds up the edges between two groups; the second drops those that are now inside one.
     above, below, edges, supports = condense(above, below, edges, supports, n_groups)
     label = label_components(above, below, n_groups)
     n_labels = int(label.max(initial=-1)) + 1
-    order = condense(label[above], label[below], edges, supports, n_labels)
+    order = Order(*condense(label[above], label[below], edges, supports, n_labels))
     return _Gathering(keys, evidence, label[group], n_labels, order)

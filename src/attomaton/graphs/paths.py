@@ -1,4 +1,8 @@
-"""Find the evidence behind one query's order: paths between components and the data edges of each step."""
+"""Find the evidence behind one query's order: paths between components and the data edges of each step.
+
+``QueryOrder(graph_of(components, query))`` searches from a component, then lists the edges on the paths. A
+*local* number of a component counts from 0 inside the query.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,11 +40,11 @@ class QueryGraph:
     """
 
     first: int
-    tokens: Int32
-    component: Int64
-    above: Int64
-    below: Int64
-    edges: Callable[[], Iterable[Edges]]
+    tokens: Int32  # (n_nodes,)
+    component: Int64  # (n_nodes,)
+    above: Int64  # (n_order,)
+    below: Int64  # (n_order,)
+    edges: Callable[[], Iterable[Edges]]  # one item in memory, several if they are read from files
 
     def __len__(self) -> int:
         """The number of components."""
@@ -48,19 +52,19 @@ class QueryGraph:
 
 
 def graph_of(components: Components, query: int) -> QueryGraph:
+    """The graph of one query; it has no nodes if the query has no samples."""
     nodes = slice(*_range(components.query_of_node, query))
     first, stop = _range(components.query_of, query)
     start, below = components.below
     pairs = slice(int(start[first]), int(start[stop]))
-    table = components.edges
-    edges = slice(*_range(table["query"], query))
+    edges = slice(*_range(components.edges["query"], query))
     return QueryGraph(
         first,
-        components.token_of_node[nodes],
-        components.component_of_node[nodes],
-        column(components.order, "above")[pairs],
-        below[pairs],
-        partial(_edges_in, table, edges),
+        tokens=components.token_of_node[nodes],
+        component=components.component_of_node[nodes],
+        above=column(components.order, "above")[pairs],
+        below=below[pairs],
+        edges=partial(_edges_in, components.edges, edges),
     )
 
 
@@ -72,18 +76,24 @@ class QueryOrder:
     """Reachability between the components of one query, numbered consecutively, and its evidence."""
 
     def __init__(self, graph: QueryGraph) -> None:
-        self._query, self._size = graph, len(graph)
-        self._rows = group_borders(graph.above - graph.first, self._size)
+        self._query = graph
+        self._size = len(graph)
+        # The components below local component c are self._below[self._borders[c]:self._borders[c + 1]].
+        self._borders = group_borders(graph.above - graph.first, self._size)
         self._below = graph.below - graph.first
 
     def search(self, top: int) -> tuple[Bool, Integers]:
-        """The components reached from ``top``, and their predecessors on shortest paths; local numbers."""
-        reached, before = np.zeros(self._size, bool), np.full(self._size, -1, np.int64)
+        """Which components a path from ``top`` reaches, and the one before each on a shortest path."""
+        # Both have shape (n_components,), by local number; −1 stands for no component before.
+        reached = np.zeros(self._size, bool)
+        before = np.full(self._size, -1, np.int64)
         front = np.array([self.local(top)])
-        while len(front):  # breadth first; if several components lead to the next, the first in the table
+        while len(front):  # breadth first
             reached[front] = True
-            lengths = self._rows[front + 1] - self._rows[front]
-            above, below = np.repeat(front, lengths), self._below[ranges_of(self._rows[front], lengths)]
+            n_below = self._borders[front + 1] - self._borders[front]
+            above = np.repeat(front, n_below)
+            below = self._below[ranges_of(self._borders[front], n_below)]
+            # If several components lead to a new one, the first in the table becomes the one before it.
             new = np.flatnonzero(~reached[below])
             new = new[np.sort(np.unique(below[new], return_index=True)[1])]
             front = below[new]
@@ -97,47 +107,47 @@ class QueryOrder:
     def evidence(
         self, before: Integers, top: int, bottoms: Sequence[int]
     ) -> list[tuple[tuple[Edge, ...], ...]]:
-        """The data edges of each step of the paths ``before``, from ``top`` to each of ``bottoms``."""
+        """For each of ``bottoms``, the data edges of each step on the path from ``top``."""
+        # `before` is the second result of search(top); a path is followed from its bottom up.
         paths: list[list[tuple[int, int]]] = []
         for bottom in bottoms:
             path = [self.local(bottom)]
             while path[-1] != self.local(top):
                 path.append(int(before[path[-1]]))
             paths.append(list(pairwise(path[::-1])))
-        steps = {step: self._pair(*step) for path in paths for step in path}
-        edges = self._between(np.unique(np.array(list(steps.values()), np.int64)))
-        return [tuple(edges.get(steps[step], ()) for step in path) for path in paths]
+        keys = {step: self._pair_key(*step) for path in paths for step in path}
+        edges = self._edges_between(np.unique(np.array(list(keys.values()), np.int64)))
+        return [tuple(edges.get(keys[step], ()) for step in path) for path in paths]
 
-    def _between(self, steps: Int64) -> dict[int, tuple[Edge, ...]]:
-        """The data edges of each given pair of components, best supported first."""
-        evidence: dict[int, list[Edge]] = {int(pair): [] for pair in steps}
+    def _edges_between(self, keys: Int64) -> dict[int, tuple[Edge, ...]]:
+        """The data edges of each pair of components with one of these keys, best supported first."""
+        evidence: dict[int, list[Edge]] = {int(key): [] for key in keys}
         for winner, loser, support in self._query.edges():
-            pairs = self._pair(self._components_of(winner), self._components_of(loser))
-            chosen = np.flatnonzero(np.isin(pairs, steps))
-            rows = (pairs, winner, loser, support)
-            for pair, *edge in zip(*(values[chosen].tolist() for values in rows), strict=True):
-                evidence[pair].append(Edge(*edge))
-        return {
-            pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in evidence.items()
-        }
+            key_of_edge = self._pair_key(self._components_of(winner), self._components_of(loser))
+            chosen = np.flatnonzero(np.isin(key_of_edge, keys))
+            columns = [values[chosen].tolist() for values in (key_of_edge, winner, loser, support)]
+            for key, *edge in zip(*columns, strict=True):
+                evidence[key].append(Edge(*edge))
+        return {key: tuple(sorted(edges, key=lambda edge: -edge.support)) for key, edges in evidence.items()}
 
     def _components_of(self, tokens: Int32) -> Int64:
         """The local number of the component of each token; all tokens must be nodes."""
-        number = self._number_of
-        numbers = number[np.minimum(tokens, len(number) - 1)]
+        number_of = self._number_of
+        numbers = number_of[np.minimum(tokens, len(number_of) - 1)]  # the last entry is −1
         if (numbers < 0).any():
             raise MismatchedParts("a token of an edge is not a node; use find_components(edges)")
         return numbers
 
     @cached_property
     def _number_of(self) -> Int64:
-        """Token → the local number of its component; −1 if it is not a node, and for the last entry."""
+        """The local number of the component of each token up to the largest, then −1; −1 if it is no node."""
         tokens = self._query.tokens
-        number = np.full(int(tokens.max(initial=-1)) + 2, -1, np.int64)
-        number[tokens] = self._query.component - self._query.first
-        return number
+        number_of = np.full(int(tokens.max(initial=-1)) + 2, -1, np.int64)
+        number_of[tokens] = self._query.component - self._query.first
+        return number_of
 
-    def _pair(self, above: Any, below: Any) -> Any:
+    def _pair_key(self, above: Any, below: Any) -> Any:
+        """One number for each pair of components with local numbers."""
         return above * self._size + below
 
 

@@ -2,7 +2,7 @@
 
 One noisy sample can tie two tokens that all other samples keep apart. Two questions measure how sensitive a
 component is to this. Which single edges connect it? And how large can ``min_support`` be before it falls
-apart?
+apart? :func:`measure_robustness` answers both.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,12 @@ from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, make_table
 from attomaton.graphs.edges import EdgeTable
 
-_LINKS = [("component", pa.int64()), ("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32())]
-LINK_SCHEMA = pa.schema([*_LINKS, ("support", pa.int64())])
-_NUMBERS = [(name, pa.int64()) for name in ("size", "edges", "bridges", "support")]
-ROBUSTNESS_SCHEMA = pa.schema([("component", pa.int64()), ("query", pa.int32()), *_NUMBERS])
+# Columns of the bridges and of the components; `Robustness` describes them.
+_COMPONENT = [("component", pa.int64()), ("query", pa.int32())]
+LINK_SCHEMA = pa.schema([*_COMPONENT, ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())])
+ROBUSTNESS_SCHEMA = pa.schema(
+    [*_COMPONENT, *((name, pa.int64()) for name in ("size", "edges", "bridges", "support"))]
+)
 
 
 @runtime_checkable
@@ -74,17 +76,15 @@ class Robustness(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class _Links:
-    """The edges inside some components, sorted by winner, with their tokens numbered 0, 1, 2 ….
+    """The edges inside some components, sorted by winner, with nodes and components numbered from 0."""
 
-    ``group`` is the index of each edge's component among these components.
-    """
-
-    row: Int64
-    winner: Int64
-    loser: Int64
-    support: Int64
-    group: Int64
-    group_of_node: Int64
+    # A group is one of these components.
+    row: Int64  # (n_links,): the row of each edge in the edge table
+    winner: Int64  # (n_links,): a node
+    loser: Int64  # (n_links,): a node
+    support: Int64  # (n_links,)
+    group: Int64  # (n_links,)
+    group_of_node: Int64  # (n_nodes,)
 
     @property
     def n_nodes(self) -> int:
@@ -113,24 +113,24 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     """
     check_kind(components, Grouped, "components")
     chosen = _choose(components, numbers)
-    ids = np.flatnonzero(chosen)
+    ids = np.flatnonzero(chosen)  # the component of each group
     links = _find_links(components, chosen)
-    whole = _connected(links, np.ones(len(links.row), bool))
-    if not whole.all():
+    connected = _connected(links, np.ones(len(links.row), bool))
+    if not connected.all():
         raise MismatchedParts(
-            f"component {ids[~whole][0]} was merged because of embeddings, so edges do not connect it; "
+            f"component {ids[~connected][0]} was merged because of embeddings, so edges do not connect it; "
             "use find_components(components.edges) instead"
         )
-    bridge = _find_bridges(links)
+    is_bridge = _find_bridges(links)
     columns = {
         "component": ids,
         "query": components.query_of[ids],
         "size": components.sizes[ids],
         "edges": np.bincount(links.group, minlength=len(ids)),
-        "bridges": np.bincount(links.group[bridge], minlength=len(ids)),
+        "bridges": np.bincount(links.group[is_bridge], minlength=len(ids)),
         "support": _find_support(links),
     }
-    bridges = _list_bridges(components.edges, links.row[bridge], ids[links.group[bridge]])
+    bridges = _list_bridges(components.edges, links.row[is_bridge], ids[links.group[is_bridge]])
     return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), bridges)
 
 
@@ -161,24 +161,24 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
     """The edges inside the chosen components, whose tokens and components are numbered anew from 0."""
     edges = components.edges
     rows = np.flatnonzero(np.isin(edges["query"], components.query_of[chosen]))
-    winner, is_node = components.rows(edges["query"][rows], edges["winner"][rows])
-    loser, also_node = components.rows(edges["query"][rows], edges["loser"][rows])
-    if not (is_node.all() and also_node.all()):
+    winner, winner_is_node = components.rows(edges["query"][rows], edges["winner"][rows])
+    loser, loser_is_node = components.rows(edges["query"][rows], edges["loser"][rows])
+    if not (winner_is_node.all() and loser_is_node.all()):
         raise MismatchedParts("a token of an edge is not a node; use find_components(edges)")
     component = components.component_of_node
     inside = (component[winner] == component[loser]) & chosen[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]
-    inside_nodes = chosen[component]
+    is_chosen_node = chosen[component]
     # New numbers count the chosen: the k-th chosen node or component has number k − 1.
-    node = np.cumsum(inside_nodes) - 1
+    new_node = np.cumsum(is_chosen_node) - 1
     group = np.cumsum(chosen) - 1
     return _Links(
         row=rows,
-        winner=node[winner],
-        loser=node[loser],
+        winner=new_node[winner],
+        loser=new_node[loser],
         support=edges["support"][rows],
         group=group[component[winner]],
-        group_of_node=group[component[inside_nodes]],
+        group_of_node=group[component[is_chosen_node]],
     )
 
 
@@ -197,17 +197,17 @@ def _find_bridges(links: _Links) -> Bool:
     """Which edges would split their component if removed, shape (n_links,)."""
     # Edges leave their winner, by which links are sorted, and enter their loser.
     by_loser = np.argsort(links.loser, kind="stable")
+    winners_by_loser = links.winner[by_loser]
     out_borders = group_borders(links.winner, links.n_nodes)
     in_borders = group_borders(links.loser, links.n_nodes)
-    losers, sources_by_loser = links.loser, links.winner[by_loser]
     _, roots = np.unique(links.group_of_node, return_index=True)  # the first node of each component
     # Results are in the order of the fourth argument: the first call's by loser, the second's as the links.
-    forwards = find_flow_bridges(out_borders, losers, in_borders, sources_by_loser, roots)
+    forwards = find_flow_bridges(out_borders, links.loser, in_borders, winners_by_loser, roots)
     # Second call: the reversed graph, in which edges leave their loser.
-    backwards = find_flow_bridges(in_borders, sources_by_loser, out_borders, losers, roots)
-    bridge = backwards
-    bridge[by_loser] |= forwards
-    return bridge
+    backwards = find_flow_bridges(in_borders, winners_by_loser, out_borders, links.loser, roots)
+    is_bridge = backwards
+    is_bridge[by_loser] |= forwards
+    return is_bridge
 
 
 def _find_support(links: _Links) -> Int64:
@@ -217,6 +217,6 @@ def _find_support(links: _Links) -> Int64:
     np.maximum.at(high, links.group, links.support)
     while (low < high).any():
         middle = (low + high + 1) // 2
-        holds = _connected(links, links.support >= middle[links.group])
-        low, high = np.where(holds, middle, low), np.where(holds, high, middle - 1)
+        connected = _connected(links, links.support >= middle[links.group])
+        low, high = np.where(connected, middle, low), np.where(connected, high, middle - 1)
     return low

@@ -1,8 +1,8 @@
 """Count the edges of sliding windows directly from the token stream.
 
-The contexts of neighbouring positions share all but one token: a token is the last of its kind before
-position i exactly if it does not recur before i. The plain definition is
-``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
+:func:`link_repeats` links the positions of each token in a chunk, and :func:`window_edges` then counts. A
+token counts once in a context, at the last position, whose link leads beyond the context. The plain
+definition is ``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
 """
 
 from collections.abc import Iterator
@@ -36,23 +36,27 @@ def link_repeats(chunk: Chunk, window: int, selected: Bool) -> Links:
 def window_edges(
     chunk: Chunk, links: Links, *, window: int, selected: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
-    """The edges of the selected queries and their support, from at most ``max_keys`` uncounted edges each."""
+    """Distinct packed edges of the selected queries and their support, in batches that may repeat an edge."""
+    # A batch counts at most max_keys edges, or the edges of one longer context.
     selected = _check_selected(selected, chunk.n_tokens)
-    arrays = check_int32(links.before, "before"), check_int32(links.after, "after")
-    before, after = map(np.ascontiguousarray, arrays)
+    before = np.ascontiguousarray(check_int32(links.before, "before"))
+    after = np.ascontiguousarray(check_int32(links.after, "after"))
     check_lengths("tokens and their links", ids=chunk.ids, before=before, after=after)
-    position, longest = 0, max(0, min(window, len(chunk.ids)))
-    room = max(max_keys, longest) + 1  # a context is never split, and one entry is scratch
-    realisable = int(check_int64(links.realisable, "realisable").sum())
-    room = min(room, max(realisable, 1) * longest + 1)
+    longest = max(0, min(window, len(chunk.ids)))  # a longer context has no more tokens
+    n_realisable = int(check_int64(links.realisable, "realisable").sum())
+    # A context is never split, and the kernel uses one more entry as scratch. No more edges can occur than
+    # one for each token of each realisable context.
+    room = min(max(max_keys, longest), max(n_realisable, 1) * longest) + 1
+    position = 0
     while position < len(chunk.ids):
         keys = np.empty(room, np.int64)
         borders = (chunk.documents, chunk.head, position)
+        # writes edges into keys until they are full; returns where to go on, and how many it wrote
         position, n_keys = pack_windows(chunk.ids, *borders, longest, selected, before, after, keys)
         if n_keys:
             edges = keys[:n_keys]
             edges.sort()
-            support = count_runs(edges)
+            support = count_runs(edges)  # moves the distinct edges to the front
             yield edges[: len(support)], support
 
 

@@ -2,7 +2,7 @@
 
 A head that writes n(x) where it attends to x can reach a label y if some token of the context writes it. With
 n the identity this is the theory's own realisable label. For an injective n, graph, components and both
-solvers are those of the samples whose label y is replaced by n⁻¹(y).
+solvers are those of the samples whose label y is replaced by n⁻¹(y). In code, n is the array ``writes``.
 """
 
 from collections.abc import Mapping
@@ -67,9 +67,10 @@ def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samp
 
 
 def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
+    """The token that each token writes, shape (n_tokens,), after a check of the ids."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
-        keys, values = (np.array(list(ids)) for ids in (writes.keys(), writes.values()))
+        keys, values = np.array(list(writes.keys())), np.array(list(writes.values()))
         if len(keys) and {keys.dtype.kind, values.dtype.kind} - {"i", "u"}:
             raise MismatchedParts("keys or values of writes are not whole numbers; give token ids")
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
@@ -119,29 +120,29 @@ def find_successors(
 def count_successors(samples: Samples) -> Int32:
     """The label that most often follows each query, shape (n_tokens,); ties go to the earliest."""
     size = samples.n_tokens
-    key = samples.queries.astype(np.int64) * size + samples.labels
-    keys, first, counts = np.unique(key, return_index=True, return_counts=True)
-    token, after = keys // max(size, 1), keys % max(size, 1)
-    best = np.lexsort((first, -counts, token))
-    top = best[np.unique(token[best], return_index=True)[1]]
-    table = np.arange(size, dtype=np.int32)
-    table[token[top]] = after[top]
-    return table
+    pairs = samples.queries.astype(np.int64) * size + samples.labels
+    distinct, first_sample, counts = np.unique(pairs, return_index=True, return_counts=True)
+    query, label = distinct // max(size, 1), distinct % max(size, 1)
+    best_first = np.lexsort((first_sample, -counts, query))  # by query, then by falling count
+    best = best_first[np.unique(query[best_first], return_index=True)[1]]
+    successors = np.arange(size, dtype=np.int32)
+    successors[query[best]] = label[best]
+    return successors
 
 
 def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it.
-
-    Samples whose label no token of the context writes are left out.
-    """
+    """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it."""
+    # Samples whose label no token of the context writes are left out.
     table = check_writes(writes, samples.n_tokens)
     reachable = samples.take(find_realisable(apply_writes(samples, table)))
-    writers = np.bincount(table, minlength=samples.n_tokens)
-    several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
-    if len(several):
+    n_writers = np.bincount(table, minlength=samples.n_tokens)  # of each label
+    labels = np.unique(reachable.labels)
+    ambiguous = labels[n_writers[labels] > 1]
+    if len(ambiguous):
+        label = ambiguous[0]
         raise MismatchedParts(
-            f"{writers[several[0]]} tokens write the label {several[0]}; give a map with one token per label"
+            f"{n_writers[label]} tokens write the label {label}; give a map with one token per label"
         )
-    back = np.zeros(samples.n_tokens, np.int32)
-    back[table] = np.arange(samples.n_tokens, dtype=np.int32)
-    return replace(reachable, labels=back[reachable.labels])
+    writer = np.zeros(samples.n_tokens, np.int32)  # n⁻¹; 0 for a label that nothing writes, which is unused
+    writer[table] = np.arange(samples.n_tokens, dtype=np.int32)
+    return replace(reachable, labels=writer[reachable.labels])
