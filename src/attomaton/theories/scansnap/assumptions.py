@@ -1,4 +1,4 @@
-"""Measure the assumptions of the second theory on a corpus; where the paper says "much", a factor of ten."""
+"""Measure the assumptions of the second theory on a corpus: :func:`check_assumptions` lists them all."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from attomaton.theories.scansnap.law import Rates
 
 _sparse: Any = sparse
 
+# Where the paper says "much larger" or "much faster", this factor is required.
 MUCH_LARGER = 10.0
 
 # Number of most frequent classes that are compared pair by pair.
@@ -23,22 +24,19 @@ SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before a
 
 @dataclass(frozen=True)
 class Assumption:
-    """Whether a corpus meets the assumption ``name``: the measured ``value``, compared with its ``bound``.
-
-    ``value`` is infinite for infinitely long sequences. ``met`` is the answer. ``meaning`` says what the
-    numbers are and what follows if the assumption is not met.
-    """
+    """Whether a corpus meets an assumption: the measured value, compared with its bound."""
 
     name: str
-    value: float
+    value: float  # may be infinite
     bound: float
     met: bool
-    meaning: str
+    meaning: str  # what the numbers are, and what follows if the assumption is not met
 
 
 def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
+    """Measure every assumption; ``tolerance`` is that of :meth:`CorpusClasses.distinct`."""
     n_classes = len(classes)
     about_rates = [] if rates is None else [_at_least("fast decoder", rates.ratio, MUCH_LARGER, SLOW_DECODER)]
     return (
@@ -95,26 +93,33 @@ def _at_most(name: str, value: float, bound: float, meaning: str) -> Assumption:
 
 
 def _mean_effective_tokens(classes: CorpusClasses) -> float:
+    """The mean of 1/Σ_l P(l | n)² over the classes n, weighted by their shares."""
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
     return float(classes.shares @ (1 / squares))
 
 
 def _share_with_several_queries(classes: CorpusClasses) -> float:
+    """The share of the sequences whose label follows at least two queries."""
     label = classes.labels.astype(np.int64)
-    labels, n_queries = count_keys(unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))[0])
-    return float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
+    label_of_pair, _ = unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))
+    labels, n_queries = count_keys(label_of_pair)
+    has_several = (n_queries > 1)[find_keys(labels, label)]
+    return float(classes.shares[has_several].sum())
 
 
 def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
+    """The share of all tokens before queries, averaged over sequences, that are distinct."""
     mass = classes.shares[classes.rows] * classes.probabilities
     return float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
 
 
 def mean_overlap(classes: CorpusClasses) -> float:
     """The mean of f_n·f_n' over two different classes drawn by their shares; 0 for a single class."""
-    together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
-    same = float(classes.shares @ classes.shares)
-    return 0.0 if len(classes) == 1 else max(float(together @ together) - same, 0.0) / (1 - same)
+    # Σ_{n ≠ n'} π_n π_n' f_n·f_n' = ‖Σ_n π_n f_n‖² − Σ_n π_n², since ‖f_n‖ = 1
+    mean_feature = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
+    drawn_twice = float(classes.shares @ classes.shares)
+    overlap = max(float(mean_feature @ mean_feature) - drawn_twice, 0.0)
+    return 0.0 if len(classes) == 1 else overlap / (1 - drawn_twice)
 
 
 def largest_overlap(classes: CorpusClasses) -> float:

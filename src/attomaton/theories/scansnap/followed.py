@@ -1,4 +1,7 @@
-"""Compute attention to the tokens of each query at the end of the exact flow, for small corpora."""
+"""Compute attention to the tokens of each query at the end of the exact flow, for small corpora.
+
+:func:`follow_attention` is called if :func:`can_follow` says that the corpus is small enough.
+"""
 
 from dataclasses import dataclass
 
@@ -14,26 +17,23 @@ from attomaton.theories.scansnap.law import Rates, find_class_times
 # Maximum size of Y and Z together that can be followed in seconds.
 FEW_NUMBERS = 3000
 
-# Maximum size of the laws of all classes.
+# Maximum size of the table P(l | n) of all classes.
 MAX_LAW = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class FollowedQuery:
-    """One ``query`` at the end of the flow, shape (n_keys,) for each array.
-
-    ``tokens`` precede the query, from the most lowered to the most raised. ``scores`` is z of each token.
-    ``before`` and ``after`` are its mean attention over the query's sequences, at the start and at the end.
-    """
+    """The tokens before one query at the end of the flow, from the most lowered to the most raised."""
 
     query: int
-    tokens: Int64
-    scores: Float64
-    before: Float64
-    after: Float64
+    tokens: Int64  # shape (n_keys,), like all arrays here
+    scores: Float64  # z of each token
+    before: Float64  # mean attention to each token over the query's sequences, at the start
+    after: Float64  # and at the end of the flow
 
 
 def can_follow(classes: CorpusClasses) -> bool:
+    """Whether Y, with a row per token and a column per label and for all others, and Z are small enough."""
     n_used = len(np.union1d(classes.tokens, classes.labels))
     n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
     return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW
@@ -56,8 +56,10 @@ def follow_attention(
             f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no limit"
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
-    reduced, end = flow.reduced, flow.scores[-1]
+    reduced = flow.reduced
+    end = flow.scores[-1]
     shares = classes.shares[:, None]
+    # mean attention of each query's classes to the keys, shape (n_queries, n_keys)
     before, after = (
         reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
         for scores in (np.zeros_like(end), end)

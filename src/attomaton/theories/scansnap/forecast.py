@@ -6,7 +6,7 @@ one of the query's own classes only. Tokens fade in the order of their pulls, th
 their scores (:mod:`~attomaton.theories.scansnap.pulls`). For tokens that are distinct over all classes this
 is the order of P(l | n), as in claim 3 of the paper. The decoder of class n learns at the rate η_Y π_n, so
 turn and snap are those of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝
-Γ).
+Γ). :func:`forecast_queries` makes one :class:`QueryForecast` for each of the most frequent queries.
 """
 
 from dataclasses import dataclass
@@ -24,29 +24,23 @@ from attomaton.theories.scansnap.pulls import find_pulls
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryForecast:
-    """The forecast for one ``query``: its classes, and its tokens in the order of fading.
-
-    For each class of the query, most frequent first: ``labels`` (its next token), ``class_shares`` (its share
-    of the corpus), ``turns`` and ``snaps`` (its predicted times). For each token before the query, ascending:
-    ``tokens`` (its id) and ``pulls`` (the first movement of its score, see
-    :mod:`~attomaton.theories.scansnap.pulls`). For each distinct token, first to fade first: ``distinct``
-    (its id), ``owners`` (the index of its class in ``labels``) and ``probabilities`` (P(l | n) in this
-    class). ``everywhere`` has the distinct tokens that occur in only one class of the whole corpus. ``share``
-    is the query's share of all sequences.
-    """
+    """The forecast for one query: its classes, and its tokens in the order of fading."""
 
     query: int
-    share: float
-    labels: Int64
-    class_shares: Float64
-    turns: Float64
+    share: float  # of all sequences
+    # for each class of the query, most frequent first
+    labels: Int64  # its next token
+    class_shares: Float64  # its share of all sequences
+    turns: Float64  # its predicted times
     snaps: Float64
+    # for each token before the query, ascending
     tokens: Int64
-    pulls: Float64
+    pulls: Float64  # the first movement of its score
+    # for each distinct token, first to fade first
     distinct: Int64
-    owners: Int64
-    probabilities: Float64
-    everywhere: Int64
+    owners: Int64  # the index of its class in `labels`
+    probabilities: Float64  # P(l | n) in this class
+    everywhere: Int64  # those of the distinct tokens that occur in only one class of the whole corpus
 
     def __repr__(self) -> str:
         return (
@@ -114,12 +108,13 @@ def forecast_queries(
     for query, share, (tokens, pulls) in zip(
         queries.tolist(), shares.tolist(), find_pulls(classes, queries[:n_queries]), strict=False
     ):
-        rows = np.flatnonzero(classes.queries == query)
+        rows = np.flatnonzero(classes.queries == query)  # its classes, then by descending share
         rows = rows[np.argsort(-classes.shares[rows], kind="stable")]
         of_query = classes.take(rows)
         distinct, entries = find_distinct(of_query, tolerance)
-        fading = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")
-        distinct, entries = distinct[fading], entries[fading]
+        fading = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")  # smallest pull first
+        distinct = distinct[fading]
+        entries = entries[fading]
         forecasts.append(
             QueryForecast(
                 query=query,
@@ -140,7 +135,10 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """The distinct tokens of these classes, ascending, and the index of an entry of each."""
+    """The distinct tokens of these classes, ascending, and their entries in the class that has most of each.
+
+    Both have the shape (n_distinct,); entries are indices into ``classes.tokens``.
+    """
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities

@@ -32,6 +32,7 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 _sparse: Any = sparse
+
 # Number of values gathered at a time.
 VALUES_AT_ONCE = 1 << 23
 
@@ -40,7 +41,8 @@ PULL_NOISE = 1e-12
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The tokens before each of these queries, ascending, with the initial pull p_m on them."""
+    """The tokens before each of these queries, ascending, with the initial pull p_m on each of them."""
+    # rows of label_features: Σ_{n: next token of n = label} π_n f_n, sparse, shape (n_labels, n_tokens)
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
     weights = (classes.shares, (label_of, np.arange(len(classes))))
@@ -51,6 +53,7 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
 
 
 def _features_of(classes: CorpusClasses) -> Any:
+    """f_n of each class as a sparse array, shape (n_classes, n_tokens)."""
     entries = (classes.features, classes.tokens, classes.offsets)
     return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
 
@@ -64,12 +67,14 @@ def _find_pull(
         raise UnknownToken(f"token {query} is not the query of a class; use one of .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
-    sizes: list[Float64] = []  # of the terms of each pull, to tell noise
+    sizes: list[Float64] = []  # |terms| of each pull: a pull far smaller than these is rounding noise
     for batch in _split_batches(rows, np.diff(label_features.indptr)[label_of[rows]]):
         chosen = classes.take(batch)
+        # f_n times the features of its label: these include π_n f_n > 0, so its entries are those of f_n
         products = _features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
         products.sort_indices()
         direct = products.data - chosen.features * mean_features[chosen.tokens]  # f_n ∘ g_n
+        # f_n ∘ f_n (f_n·g_n), with f_n·g_n summed over the entries of class n
         radial = chosen.features**2 * sum_at(chosen.rows, direct, len(batch))[chosen.rows]
         share = chosen.shares[chosen.rows]
         pulls.append(share * (direct - radial))
@@ -83,7 +88,7 @@ def _find_pull(
 
 
 def _split_batches(rows: Int64, n_values: Int64) -> Iterator[Int64]:
-    """The rows in batches for which about VALUES_AT_ONCE values are gathered."""
+    """The rows in batches with about VALUES_AT_ONCE values each; ``n_values`` counts those of each row."""
     limits = np.arange(VALUES_AT_ONCE, int(n_values.sum()), VALUES_AT_ONCE)
     borders = np.searchsorted(np.cumsum(n_values), limits, side="right")
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(rows)]])).tolist()):
