@@ -1,17 +1,14 @@
 """Measure the assumptions of the second theory on a corpus: :func:`check_assumptions` lists them all."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from attomaton.base.ragged import sum_at
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates
-
-_sparse: Any = sparse
+from attomaton.theories.scansnap.pulls import features_of
 
 # Where the paper says "much larger" or "much faster", this factor is required.
 MUCH_LARGER = 10.0
@@ -24,13 +21,17 @@ SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before a
 
 @dataclass(frozen=True)
 class Assumption:
-    """Whether a corpus meets an assumption: the measured value, compared with its bound."""
+    """Whether a corpus meets the assumption ``name``: the measured ``value``, compared with its ``bound``.
+
+    ``value`` is infinite for infinitely long sequences. ``met`` is the answer. ``meaning`` says what the
+    numbers are and what follows if the assumption is not met.
+    """
 
     name: str
-    value: float  # may be infinite
+    value: float
     bound: float
     met: bool
-    meaning: str  # what the numbers are, and what follows if the assumption is not met
+    meaning: str
 
 
 def check_assumptions(
@@ -93,13 +94,13 @@ def _at_most(name: str, value: float, bound: float, meaning: str) -> Assumption:
 
 
 def _mean_effective_tokens(classes: CorpusClasses) -> float:
-    """The mean of 1/Σ_l P(l | n)² over the classes n, weighted by their shares."""
+    # the mean of 1/Σ_l P(l | n)² over the classes n, weighted by their shares
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
     return float(classes.shares @ (1 / squares))
 
 
 def _share_with_several_queries(classes: CorpusClasses) -> float:
-    """The share of the sequences whose label follows at least two queries."""
+    # the share of the sequences whose label follows at least two queries
     label = classes.labels.astype(np.int64)
     label_of_pair, _ = unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))
     labels, n_queries = count_keys(label_of_pair)
@@ -108,7 +109,7 @@ def _share_with_several_queries(classes: CorpusClasses) -> float:
 
 
 def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
-    """The share of all tokens before queries, averaged over sequences, that are distinct."""
+    # the share of all tokens before queries, averaged over sequences, that are distinct
     mass = classes.shares[classes.rows] * classes.probabilities
     return float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
 
@@ -127,8 +128,7 @@ def largest_overlap(classes: CorpusClasses) -> float:
     if len(classes) == 1:
         return 0.0
     frequent = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:MOST_COMPARED]))
-    entries = (frequent.features, frequent.tokens, frequent.offsets)
-    features = _sparse.csr_array(entries, shape=(len(frequent), classes.n_tokens))
+    features = features_of(frequent)
     overlaps = (features @ features.T).toarray()
     np.fill_diagonal(overlaps, 0.0)
     return min(float(overlaps.max()), 1.0)

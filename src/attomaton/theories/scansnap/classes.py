@@ -1,8 +1,4 @@
-"""Classes of sequences: a query, a next token, and the frequency of each token before the query.
-
-:meth:`CorpusClasses.from_samples` counts the pairs of query and next token in a corpus, and averages over the
-contexts of a pair. :func:`classes_of_contexts` makes a class of each distinct context instead.
-"""
+"""Classes of sequences: a query, a next token, and the frequency of each token before the query."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,17 +18,11 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.printing import count_noun
 from attomaton.base.ragged import group_borders, largest_of, offsets_of, ranges_of, rows_of, sum_at
 from attomaton.base.tables import Bool, Float64, Int32, Int64, sum_equal_rows
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.graphs.grouping import (
-    count_keys,
-    distinct_keys,
-    find_keys,
-    find_rows,
-    pack_pairs,
-    unpack_pairs,
-)
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_rows, pack_pairs, unpack_pairs
 
 # Number of tokens in memory at a time while counting classes: about half a gigabyte.
 TOKENS_AT_ONCE = 1 << 24
@@ -98,10 +88,9 @@ class CorpusClasses:
         return len(self.queries)
 
     def __repr__(self) -> str:
-        return (
-            f"CorpusClasses({len(self):,} classes of {len(np.unique(self.queries)):,} queries, "
-            f"{self.n_tokens:,} tokens)"
-        )
+        classes = count_noun(len(self), "class", "classes")
+        queries = count_noun(len(np.unique(self.queries)), "query", "queries")
+        return f"CorpusClasses({classes} of {queries}, {self.n_tokens:,} tokens)"
 
     @classmethod
     def from_table(
@@ -232,7 +221,7 @@ class CorpusClasses:
     def query_shares(self) -> tuple[Int64, Float64]:
         """Return the queries and their shares of all sequences, most frequent first."""
         queries = distinct_keys(self.queries.astype(np.int64))
-        row = find_keys(queries, self.queries.astype(np.int64))
+        row, _ = find_rows(queries, self.queries.astype(np.int64))
         share: Float64 = np.bincount(row, weights=self.shares).astype(np.float64)
         order = np.argsort(-share, kind="stable")
         return queries[order], share[order]
@@ -299,7 +288,7 @@ def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int
 
 
 def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
-    """Raise ``InvalidSamples`` unless the arguments of ``from_table`` fit together and describe classes."""
+    # raise ``InvalidSamples`` unless the arguments of ``from_table`` fit together and describe classes
     if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
         raise InvalidSamples(
             f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "

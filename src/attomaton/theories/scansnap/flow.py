@@ -12,10 +12,9 @@ default is the second paper's head, with f_n = c_n/‖c_n‖, the one-hot next t
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
 from Y = Z = 0 (Equations 4 and 5 of the paper). The growth factor of class n follows Ḃ_n = ż_l / f_{nl}²,
-with l the most probable distinct token of the class. Only rows of tokens that precede a query ever move, and
-all columns of tokens that are never a label are equal, so one column is stored for them: this is exact.
-
-:func:`solve_flow` integrates :class:`FlowEquation` from 0, and returns a :class:`LayerFlow`.
+with l the most probable distinct token of the class; without any it is NaN. Only rows of tokens that precede
+a query ever move, and all columns of tokens that are never a label are equal, so one column is stored for
+them. :func:`solve_flow` integrates :class:`FlowEquation` from 0, and returns a :class:`LayerFlow`.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,10 +48,7 @@ def integrate_flow(
     atol: float,
     most_slopes: int | None = None,
 ) -> Float64:
-    """Solve ẋ = slope(x), x(0) = 0, by scipy's LSODA; return x at ascending times, shape (n_times, size).
-
-    Raises ``UncertifiedSolution`` if scipy fails, or after ``most_slopes`` evaluations of ``slope``.
-    """
+    """Solve ẋ = slope(x), x(0) = 0, by scipy's LSODA; return x at ascending times, shape (n_times, size)."""
     from scipy.integrate import solve_ivp
 
     if size > MAX_STATE:
@@ -99,22 +95,17 @@ def find_slope(
 
 @dataclass(frozen=True, eq=False)
 class FlowEquation:
-    """The differential equation of the state: Y, Z and B, flattened into one vector in this order.
-
-    Y has the shape (n_keys, n_labels + 1), but no columns if the head trains no decoder, and Z (n_queries,
-    n_keys). B has one number for each of the classes ``followed``, shape (n_followed,). ``leading`` has the
-    column, among the keys, of the most probable distinct token of each of these classes.
-    """
+    """The differential equation of the state: Y, Z and B, flattened into one vector in this order."""
 
     reduced: ReducedCorpus
     head: DecoderHead
     rates: Rates
-    followed: Int64
-    leading: Int64
+    followed: Int64  # the classes whose B is in the state, shape (n_followed,)
+    leading: Int64  # the column, among the keys, of the most probable distinct token of each of these
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The shapes of Y and Z."""
+        # of Y and Z; Y has no columns if the head trains no decoder
         decoder, scores = self.reduced.shapes
         return decoder if self.head.trains_decoder else (decoder[0], 0), scores
 
@@ -145,14 +136,20 @@ class FlowEquation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerFlow:
-    """One layer of attention along its flow: decoder, scores and growth at the recorded times."""
+    """One layer of attention along its flow, at the recorded ``times``, shape (n_times,).
 
-    reduced: ReducedCorpus  # the corpus, reduced to the tokens in use
+    The corpus is ``reduced`` to the tokens in use; ``rates`` are the learning rates, and ``head`` reads
+    attention. ``decoder`` is Y, shape (n_times, n_keys, n_labels + 1), whose last column stands for all
+    tokens that are not a label; a head without a decoder has no columns. ``scores`` is Z, shape (n_times,
+    n_queries, n_keys). ``growth`` is B_n, shape (n_times, n_classes), NaN if it was not requested.
+    """
+
+    reduced: ReducedCorpus
     rates: Rates
-    times: Float64  # shape (n_times,)
-    decoder: Float64  # Y, shape (n_times, n_keys, n_labels + 1); no columns if the head trains no decoder
-    scores: Float64  # Z, shape (n_times, n_queries, n_keys)
-    growth: Float64  # B_n, shape (n_times, n_classes); NaN without a distinct token, or if not requested
+    times: Float64
+    decoder: Float64
+    scores: Float64
+    growth: Float64
     head: DecoderHead = LEARNED
 
     def __repr__(self) -> str:

@@ -1,7 +1,4 @@
-"""Compute attention to the tokens of each query at the end of the exact flow, for small corpora.
-
-:func:`follow_attention` is called if :func:`can_follow` says that the corpus is small enough.
-"""
+"""Compute attention to the tokens of each query at the end of the exact flow, for small corpora."""
 
 from dataclasses import dataclass
 
@@ -23,17 +20,21 @@ MAX_LAW = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class FollowedQuery:
-    """The tokens before one query at the end of the flow, from the most lowered to the most raised."""
+    """One ``query`` at the end of the flow, shape (n_keys,) for each array.
+
+    ``tokens`` precede the query, from the most lowered to the most raised. ``scores`` is z of each token.
+    ``before`` and ``after`` are its mean attention over the query's sequences, at the start and at the end.
+    """
 
     query: int
-    tokens: Int64  # shape (n_keys,), like all arrays here
-    scores: Float64  # z of each token
-    before: Float64  # mean attention to each token over the query's sequences, at the start
-    after: Float64  # and at the end of the flow
+    tokens: Int64
+    scores: Float64
+    before: Float64
+    after: Float64
 
 
 def can_follow(classes: CorpusClasses) -> bool:
-    """Whether Y, with a row per token and a column per label and for all others, and Z are small enough."""
+    # whether Y, with a row per token and a column per label and for all others, and Z are small enough
     n_used = len(np.union1d(classes.tokens, classes.labels))
     n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
     return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW

@@ -24,23 +24,29 @@ from attomaton.theories.scansnap.pulls import find_pulls
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryForecast:
-    """The forecast for one query: its classes, and its tokens in the order of fading."""
+    """The forecast for one ``query``: its classes, and its tokens in the order of fading.
+
+    For each class of the query, most frequent first: ``labels`` (its next token), ``class_shares`` (its share
+    of the corpus), ``turns`` and ``snaps`` (its predicted times). For each token before the query, ascending:
+    ``tokens`` (its id) and ``pulls`` (the first movement of its score, see
+    :mod:`~attomaton.theories.scansnap.pulls`). For each distinct token, first to fade first: ``distinct``
+    (its id), ``owners`` (the index of its class in ``labels``) and ``probabilities`` (P(l | n) in this
+    class). ``everywhere`` has the distinct tokens that occur in only one class of the whole corpus. ``share``
+    is the query's share of all sequences.
+    """
 
     query: int
-    share: float  # of all sequences
-    # for each class of the query, most frequent first
-    labels: Int64  # its next token
-    class_shares: Float64  # its share of all sequences
-    turns: Float64  # its predicted times
+    share: float
+    labels: Int64
+    class_shares: Float64
+    turns: Float64
     snaps: Float64
-    # for each token before the query, ascending
     tokens: Int64
-    pulls: Float64  # the first movement of its score
-    # for each distinct token, first to fade first
+    pulls: Float64
     distinct: Int64
-    owners: Int64  # the index of its class in `labels`
-    probabilities: Float64  # P(l | n) in this class
-    everywhere: Int64  # those of the distinct tokens that occur in only one class of the whole corpus
+    owners: Int64
+    probabilities: Float64
+    everywhere: Int64
 
     def __repr__(self) -> str:
         return (
@@ -135,10 +141,7 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """The distinct tokens of these classes, ascending, and their entries in the class that has most of each.
-
-    Both have the shape (n_distinct,); entries are indices into ``classes.tokens``.
-    """
+    """The distinct tokens of these classes, ascending, and the entry of each in the class that has most."""
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities

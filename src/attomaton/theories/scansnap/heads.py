@@ -99,13 +99,19 @@ DecoderHead = MassHead | LearnedHead | TiedHead
 
 @dataclass(frozen=True, eq=False)
 class DecoderOutput:
-    """The losses of a decoder Y that reads attention, and their derivatives by attention."""
+    """The losses of a decoder and their derivatives by attention.
 
-    losses: Float64  # −ln α_n at the label of each class, shape (n_classes,)
-    features: Float64  # f_n = c_n/‖c_n‖, shape (n_classes, n_keys)
-    missed: Float64  # x_n − α_n, shape (n_classes, n_columns); the last column has the value of one token
-    returned: Float64  # Y (x_n − α_n), shape (n_classes, n_keys)
-    gain: Float64  # −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖, shape (n_classes, n_keys)
+    ``losses`` is −ln α at the correct token, shape (n_classes,). Over the keys, shape (n_classes, n_keys),
+    ``features`` is f_n = c_n/‖c_n‖, ``returned`` is Y (x_n − α_n), and ``gain`` is −∂L/∂c_n = (I − f_n f_nᵀ)
+    Y (x_n − α_n)/‖c_n‖. ``missed`` is x_n − α_n, shape (n_classes, n_columns); its last column is that of a
+    single token without a column.
+    """
+
+    losses: Float64
+    features: Float64
+    missed: Float64
+    returned: Float64
+    gain: Float64
 
 
 def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> DecoderOutput:

@@ -8,8 +8,8 @@ x_n the one-hot next token, and the scores of query m with
     g_{nl} = Σ_{n': next token of n' = next token of n} π_{n'} f_{n'l} − (1/M) Σ_{n'} π_{n'} f_{n'l}.
 
 So a token is raised under a query if it precedes the next token of that query's classes, anywhere in the
-corpus, more often than the other tokens of those classes do. This needs no assumption: no token need be
-distinct, no class orthogonal to another. For a token of a single class n of the whole corpus the pull is
+corpus, more often than the other tokens of those classes do. This needs no assumption. For a token of a
+single class n of the whole corpus the pull is
 
     p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
 
@@ -46,13 +46,13 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
     weights = (classes.shares, (label_of, np.arange(len(classes))))
-    label_features = _sparse.csr_array(weights, shape=(len(labels), len(classes))) @ _features_of(classes)
+    label_features = _sparse.csr_array(weights, shape=(len(labels), len(classes))) @ features_of(classes)
     label_features.sort_indices()
     mean_features = np.asarray(label_features.sum(axis=0)).ravel() / classes.n_tokens
     return [_find_pull(classes, query, label_of, label_features, mean_features) for query in queries]
 
 
-def _features_of(classes: CorpusClasses) -> Any:
+def features_of(classes: CorpusClasses) -> Any:
     """f_n of each class as a sparse array, shape (n_classes, n_tokens)."""
     entries = (classes.features, classes.tokens, classes.offsets)
     return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
@@ -71,7 +71,7 @@ def _find_pull(
     for batch in _split_batches(rows, np.diff(label_features.indptr)[label_of[rows]]):
         chosen = classes.take(batch)
         # f_n times the features of its label: these include π_n f_n > 0, so its entries are those of f_n
-        products = _features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
+        products = features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
         products.sort_indices()
         direct = products.data - chosen.features * mean_features[chosen.tokens]  # f_n ∘ g_n
         # f_n ∘ f_n (f_n·g_n), with f_n·g_n summed over the entries of class n

@@ -1,8 +1,4 @@
-"""Reduce a corpus to the tokens, labels and queries in use, for the flow and the trained model.
-
-A *key* is a token that precedes a query. Rows and columns of all tables count keys, labels, queries and
-classes from 0; ``keys``, ``labels`` and ``queries`` have their token ids.
-"""
+"""Reduce a corpus to the tokens, labels and queries in use, for the flow and the trained model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +11,8 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 
+# A key is a token that precedes a query. The rows and columns of all tables count keys, labels, queries and
+# classes from 0; `keys`, `labels` and `queries` have the token ids of these rows and columns.
 @dataclass(frozen=True, eq=False)
 class ReducedCorpus:
     """The tables of a corpus that the flow needs, on the tokens, labels and queries in use."""

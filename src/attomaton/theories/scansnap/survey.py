@@ -45,20 +45,11 @@ _ID, _REAL = pa.int32(), pa.float64()
 
 # The tables of a survey on disk; `rank` counts from 1, the first to fade.
 SURVEY_SCHEMAS = {
-    "tokens": pa.schema([("query", _ID), ("token", _ID), ("pull", _REAL)]),
+    "tokens": pa.schema({"query": _ID, "token": _ID, "pull": _REAL}),
     "distinct": pa.schema(
-        [
-            ("query", _ID),
-            ("rank", _ID),
-            ("token", _ID),
-            ("label", _ID),
-            ("probability", _REAL),
-            ("pull", _REAL),
-        ]
+        {"query": _ID, "rank": _ID, "token": _ID, "label": _ID, "probability": _REAL, "pull": _REAL}
     ),
-    "classes": pa.schema(
-        [("query", _ID), ("label", _ID), ("share", _REAL), ("turn", _REAL), ("snap", _REAL)]
-    ),
+    "classes": pa.schema({"query": _ID, "label": _ID, "share": _REAL, "turn": _REAL, "snap": _REAL}),
 }
 
 # Number of tokens of each kind to print.
@@ -70,16 +61,24 @@ Name = Callable[[int], str]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Survey(Tabular):
-    """The second theory on one corpus; its table has the pull on each token before each query."""
+    """The second theory on one corpus; its table has the pull on each token before each query.
 
-    classes: CorpusClasses  # pairs of query and label, with the frequencies of the tokens before the query
+    ``classes`` are pairs of query and label, with the frequencies of the tokens before the query.
+    ``n_samples`` samples were read; ``classes.n_samples`` of them have a token before the query and are in a
+    class. ``skipped`` are the documents that could not be read. ``rates`` are the learning rates η_Y and η_Z.
+    ``forecasts`` has the most frequent queries, and ``assumptions`` the measured assumptions of the theory.
+    ``followed`` is attention at the time ``until`` of the exact flow; it is empty for large corpora.
+    ``vocabulary`` has the names of tokens.
+    """
+
+    classes: CorpusClasses
     rates: Rates
-    n_samples: int  # that were read; the classes have those with a token before the query
-    forecasts: tuple[QueryForecast, ...]  # of the most frequent queries
+    n_samples: int
+    forecasts: tuple[QueryForecast, ...]
     assumptions: tuple[Assumption, ...]
-    followed: tuple[FollowedQuery, ...]  # attention at the time `until` of the exact flow; empty if too large
+    followed: tuple[FollowedQuery, ...]
     until: float
-    skipped: Skipped = NOTHING_SKIPPED  # documents that could not be read
+    skipped: Skipped = NOTHING_SKIPPED
     vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:
@@ -128,7 +127,7 @@ class Survey(Tabular):
         return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
-        """One of the tables of SURVEY_SCHEMAS, with the rows of all forecasts."""
+        # one of the tables of SURVEY_SCHEMAS, with the rows of all forecasts
         schema = SURVEY_SCHEMAS[table]
         forecasts = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
@@ -277,7 +276,7 @@ def survey_samples(
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
-    """The columns of each table of SURVEY_SCHEMAS, with the rows of one query."""
+    # the columns of each table of SURVEY_SCHEMAS, with the rows of one query
     query = forecast.query
     return {
         "tokens": {
@@ -304,8 +303,7 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
 
 
 def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[str, Any]:
-    """A forecast as JSON values; times are those of the query's most frequent class."""
-
+    # a forecast as JSON values; label, turn and snap are those of the query's most frequent class
     def names(tokens: Int64) -> list[str]:
         return [name(token) for token in tokens.tolist()]
 
@@ -329,7 +327,7 @@ def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[st
 
 
 def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str, Any]:
-    """Attention to the most lowered and to the most raised tokens of a query, as JSON values."""
+    # attention to the most lowered and to the most raised tokens of a query, as JSON values
     columns = (followed.tokens, followed.scores, followed.before, followed.after)
     rows = [
         {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
