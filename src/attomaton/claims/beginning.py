@@ -94,9 +94,8 @@ def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     errors = agreement.near[name].error[records].reshape(len(records), -1).max(axis=1)
     bounds = np.array([getattr(agreement.bounds[record], name) for record in records], np.float64)
     worst = int((errors / bounds).argmax())
-    step = agreement.trace.steps[records[worst]]
-    error = f"Frobenius error of {WEIGHT_SIGNS[name]}"
-    meaning = f"{error} at step {step:,}, where it is largest relative to its bound"
+    error = f"Frobenius error of {WEIGHT_SIGNS[name]} at step {agreement.trace.steps[records[worst]]:,}"
+    meaning = f"{error}, where it is largest relative to its bound"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
 

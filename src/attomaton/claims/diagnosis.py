@@ -18,7 +18,7 @@ RISES = 0.1
 SMALL_RISE = 1e-4
 
 # Differences of the loss below this, relative and absolute, are rounding.
-LOSS_ROUNDING, LOSS_TINY = 1e-9, 1e-12
+RISE_ROUNDING, LEAST_RISE = 1e-9, 1e-12
 
 # A loss that has fallen by less than this share has hardly fallen, if no limit is known; otherwise by half.
 HARDLY_FALLEN = 1e-3
@@ -70,7 +70,7 @@ def _too_large_steps(trace: Trace) -> str:
     if len(trace.steps) < 2:
         return ""
     changes = np.diff(trace.losses, axis=0)
-    rises = np.mean(changes > LOSS_ROUNDING * np.abs(trace.losses[:-1]) + LOSS_TINY, axis=0)
+    rises = np.mean(changes > RISE_ROUNDING * np.abs(trace.losses[:-1]) + LEAST_RISE, axis=0)
     shaken = (rises > RISES) & (np.abs(changes).max(axis=0) > SMALL_RISE)
     if not shaken.any():
         return ""
@@ -84,12 +84,12 @@ def _too_small_steps(evidence: Evidence) -> str:
     trace = evidence.trace
     if need_log_loss(evidence) or need_mass_head(evidence):
         fallen = trace.losses[0] - trace.losses[-1]
-        slow = fallen < HARDLY_FALLEN * np.maximum(np.abs(trace.losses[0]), LOSS_TINY)
+        slow = fallen < HARDLY_FALLEN * np.maximum(np.abs(trace.losses[0]), LEAST_RISE)
     else:
         n_samples = [max(automaton.components.edges.n_samples, 1) for automaton in evidence.automata]
         limit = np.array([automaton.soft.loss for automaton in evidence.automata]) / np.array(n_samples)
         slow = trace.losses[-1] - limit > 0.5 * (trace.losses[0] - limit)
-        slow &= trace.losses[0] - limit > LOSS_ROUNDING  # otherwise the start is the limit
+        slow &= trace.losses[0] - limit > RISE_ROUNDING  # otherwise the start is the limit
     if not slow.any():
         return ""
     return (

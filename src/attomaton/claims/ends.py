@@ -121,7 +121,9 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     gains = _gains_of(statistics.looks, queries, tokens)
     rows = np.flatnonzero(np.isfinite(gains))  # pairs with a score at both ends, by query, then by token
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
-    tokens, gains, final_scores = (values[rows] for values in (tokens, gains, final_scores))
+    tokens = tokens[rows]
+    gains = gains[rows]
+    final_scores = final_scores[rows]
     ranked, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
     n_queries = len(ranked)
     enough = sizes >= FEWEST_TOKENS

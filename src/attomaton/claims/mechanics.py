@@ -1,4 +1,4 @@
-"""List the claims of "Mechanics of Next Token Prediction with Self-Attention", third term and margins."""
+"""Judge the claims of "Mechanics of Next Token Prediction with Self-Attention", third term and margins."""
 
 from collections.abc import Callable, Sequence
 

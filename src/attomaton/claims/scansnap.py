@@ -249,9 +249,8 @@ def _judge_bounds(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_scanning(evidence: ScanEvidence) -> Judgement:
-    times = evidence.flow.times
-    early = times < evidence.law.scan_end / 5
-    power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
+    early = evidence.flow.times < evidence.law.scan_end / 5
+    power = fit_power(evidence.flow.times[early], np.expm1(4 * evidence.growth[early]))
     meaning = "power of t with which e^{4B} − 1 grows before t₀'/5, where t₀' = K ln M/η_Y"
     return _judge_near(power, 2.0, 2 * POWER_TOLERANCE, meaning)
 

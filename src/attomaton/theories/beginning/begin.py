@@ -75,7 +75,7 @@ def begin(
 
 
 def check_texts(corpus: Any, options: ReadingOptions, most_frequent: int | None) -> int | None:
-    """Check the arguments of a corpus that must be a text; return ``most_frequent`` as a whole number."""
+    # the arguments of a corpus that must be a text; returns most_frequent
     check_options(options)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(

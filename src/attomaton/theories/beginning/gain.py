@@ -43,7 +43,7 @@ class Gain:
         return cls(pairs, column(table, "value"))
 
     def look_up(self, keys: Int64) -> Float64:
-        """G at pairs with these keys, all of which must be present."""
+        # all keys must be present
         return self.values[keys if self.pairs is None else np.searchsorted(self.pairs, keys)]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The result of ``begin``, :class:`Beginning`: first looks, lags and weights, with their guarantees."""
+"""The result of ``begin``: first looks, lags and weights, with the theorem's guarantees."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Compute the limit of a softmax decoder under gradient descent from a corpus: :func:`learn_decoder`."""
+"""Compute the limit of a softmax decoder under gradient descent from a corpus."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields

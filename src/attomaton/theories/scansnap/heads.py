@@ -17,11 +17,15 @@ from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 
 class HeadSlope(NamedTuple):
-    """The losses that a head computes, and their derivatives by attention and by its decoder."""
+    """The losses that a head computes, and their derivatives.
 
-    losses: Float64  # −ln α of the label of each class, shape (n_classes,)
-    gain: Float64  # −∂L/∂c_n, shape (n_classes, n_keys), up to a multiple of 𝟙, which the flow removes
-    decoder: Float64  # Ẏ for η_Y = 1, with the shape of Y; 0 if the head trains no decoder
+    ``losses`` is −ln α at the label, shape (n_classes,). ``gain`` is −∂L/∂c_n up to a multiple of 𝟙, shape
+    (n_classes, n_keys). ``decoder`` is Ẏ for η_Y = 1, with the shape of Y; 0 if Y is not trained.
+    """
+
+    losses: Float64
+    gain: Float64
+    decoder: Float64
 
 
 @dataclass(frozen=True)

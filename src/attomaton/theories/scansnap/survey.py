@@ -1,4 +1,4 @@
-"""Apply the second theory to a corpus: :func:`survey_samples` counts, forecasts and returns a `Survey`."""
+"""Apply the second theory to a corpus: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
