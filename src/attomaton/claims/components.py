@@ -81,7 +81,7 @@ def _end_nodes(components: Components) -> tuple[Int64, Int64]:
 
 
 def _compare(components: Components, gap_changes: Float64) -> ComponentCounts:
-    """Join tokens whose gaps moved by at most GROWTH, and compare the joined sets with the components."""
+    # join tokens whose gaps moved by at most GROWTH, and compare the joined sets with the components
     winner, loser = _end_nodes(components)
     n_nodes = components.nodes.num_rows
     component = components.component_of_node

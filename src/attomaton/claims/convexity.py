@@ -76,7 +76,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
 
 
 def _is_sampled(evidence: Evidence) -> bool:
-    """Whether Hessians are computed: always if they are small, otherwise only without a proof."""
+    # whether Hessians are computed: always if they are small, otherwise only without a proof
     return evidence.trace.weights.shape[2] <= MOST_HESSIAN_DIMENSIONS or not _is_proved(evidence)
 
 

@@ -148,7 +148,7 @@ class MarginClaim:
         return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, forecast)
 
     def report_share(self, need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
-        """The condition, with the measured share added to its reason."""
+        # the condition, with the measured share added to its reason
 
         def need_and_report(evidence: Evidence) -> str:
             reason = need(evidence)

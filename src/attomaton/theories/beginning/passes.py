@@ -59,8 +59,7 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
             stop += 1
         counts = np.arange(start + 1, stop + 1)  # of pairs, for each t from start to stop − 1
         t = np.repeat(counts - 1, counts)
-        u = np.arange(n_pairs) - np.repeat(np.cumsum(counts) - counts, counts)
-        yield t, u
+        yield t, np.arange(n_pairs) - np.repeat(np.cumsum(counts) - counts, counts)
         start = stop
 
 

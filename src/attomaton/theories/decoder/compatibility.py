@@ -16,9 +16,8 @@ from attomaton.theories.decoder.supports import Supports
 # Tolerance for meeting log-odds, relative to the largest.
 MET_TOLERANCE = 1e-8
 
-# A sum counts as zero below this, relative to the sum of the norms; a conflict must be far above it.
+# A sum counts as zero below this, relative to the sum of the norms.
 BALANCED = 1e-9
-LEAST_CONFLICT = 1e3 * BALANCED
 
 # Weights of equations below this, relative to the largest, are rounding and not part of a contradiction.
 ROUNDED_WEIGHT = 1e-13
@@ -55,7 +54,8 @@ class Compatibility:
     @property
     def decided(self) -> bool:
         """Whether W or c is a proof."""
-        return self.met or (self.balance <= BALANCED and self.conflict > LEAST_CONFLICT)
+        # a conflict must be far above the rounding of a balanced sum
+        return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
 
     @property
     def compatible(self) -> bool:

@@ -277,15 +277,14 @@ def survey_samples(
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
     # the columns of each table of SURVEY_SCHEMAS, with the rows of one query
-    query = forecast.query
     return {
         "tokens": {
-            "query": np.full(len(forecast.tokens), query),
+            "query": np.full(len(forecast.tokens), forecast.query),
             "token": forecast.tokens,
             "pull": forecast.pulls,
         },
         "distinct": {
-            "query": np.full(len(forecast.distinct), query),
+            "query": np.full(len(forecast.distinct), forecast.query),
             "rank": 1 + np.arange(len(forecast.distinct)),
             "token": forecast.distinct,
             "label": forecast.labels[forecast.owners],
@@ -293,7 +292,7 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
             "pull": forecast.pulls[np.searchsorted(forecast.tokens, forecast.distinct)],
         },
         "classes": {
-            "query": np.full(len(forecast.labels), query),
+            "query": np.full(len(forecast.labels), forecast.query),
             "label": forecast.labels,
             "share": forecast.class_shares,
             "turn": forecast.turns,
