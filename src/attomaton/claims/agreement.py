@@ -1,4 +1,7 @@
-"""Compare the weights of a deep model at every record with their forecasts: cosine, size and error."""
+"""Compare the weights of a deep model at every record with their forecasts: cosine, size and error.
+
+A forecast is either the theorem's (:func:`compare_beginning`) or a course (:func:`compare_course`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +14,8 @@ import pyarrow as pa
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.tables import Float64, Int64, make_table
-from attomaton.theories.beginning.course import ForecastCourse
-from attomaton.theories.beginning.result import Beginning
+from attomaton.theories.beginning.course import CourseWeights, ForecastCourse
+from attomaton.theories.beginning.result import Beginning, EarlyWeights
 from attomaton.theories.beginning.statistics import find_statistics
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, TheoremBounds
 from attomaton.training.trace import DeepTrace
@@ -25,13 +28,14 @@ AGREEMENT_SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("cosine", "size", "error", "bound")),
     ]
 )
-# Attention has turned away if cos(W, Q̄) is below this.
+
+# Attention has turned away from the forecast if cos(W, Q̄) is below this.
 AWAY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """The distance of one kind of weights from its forecast, shape (n_records, n_trials, L, heads) each.
+    """The distance of one kind of weights from its forecast, shape (n_records, n_trials, L, H) each.
 
     ``cosine`` is the cosine of weights and forecast (NaN if either is zero), ``size`` the norm of the weights
     divided by the norm of the forecast, and ``error`` the Frobenius norm of their difference.
@@ -79,6 +83,7 @@ class Agreement(Tabular):
     def _table(self) -> pa.Table:
         columns: dict[str, list[Any]] = {name: [] for name in AGREEMENT_SCHEMA.names}
         for name, near in self.near.items():
+            # the row of each number of the flattened arrays: its record, trial, layer and head
             record, trial, layer, head = (index.ravel() for index in np.indices(near.cosine.shape))
             bounds = np.array([getattr(bound, name) for bound in self.bounds])
             rows = {
@@ -97,11 +102,14 @@ class Agreement(Tabular):
 
 def find_crossings(steps: Int64, curves: Float64, level: float) -> Float64:
     """The step at which each curve first falls below a level that it had reached; NaN if it never does."""
+    # curves have the records on their first axis; the result has the other axes
     below = (curves < level) & np.maximum.accumulate(curves >= level, axis=0)
-    after = below.argmax(axis=0)
+    falls = below.any(axis=0)
+    after = below.argmax(axis=0)  # the first record below, and the record before it
     before = np.maximum(after - 1, 0)
     high, low = (np.take_along_axis(curves, record[None], 0)[0] for record in (before, after))
-    falls = below.any(axis=0)
+    # linear between two records: the level is at (high − level)/(high − low) of the way; without a number
+    # before (NaN), the step of the record after is taken
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(falls & (high >= level), (high - level) / (high - low), 1.0)
     return np.where(falls, steps[before] + share * (steps[after] - steps[before]), np.nan)
@@ -136,6 +144,7 @@ def compare_beginning(
     [[[1.0]]]
     """
     if beginnings is None:
+        # trials with one corpus share a forecast
         corpora = {rows.tobytes(): rows for rows in trace.sequences}
         distinct = {content: begin_from(rows, trace.n_tokens) for content, rows in corpora.items()}
         beginnings = [distinct[rows.tobytes()] for rows in trace.sequences]
@@ -183,28 +192,36 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
     )
 
 
-def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
-    weights = {step: trace.at(step) for step in forecasts}
+def _measure_all(
+    trace: DeepTrace, forecasts: Mapping[int, Sequence[EarlyWeights | CourseWeights]]
+) -> dict[str, Near]:
+    # by kind of weights; `forecasts` has for each step one forecast per trial
     near: dict[str, Near] = {}
+    weights = {step: trace.at(step) for step in forecasts}
     for name in WEIGHT_SIGNS:
-        rows = [
-            _measure_weights(
-                getattr(weights[step], name), [getattr(forecast, name) for forecast in forecasts[step]], name
-            )
-            for step in forecasts
+        records = [
+            _measure_weights(name, getattr(weights[step], name), [getattr(each, name) for each in of_step])
+            for step, of_step in forecasts.items()
         ]
-        near[name] = Near(*(np.stack(kind) for kind in zip(*rows, strict=True)))
+        near[name] = Near(
+            cosine=np.stack([record.cosine for record in records]),
+            size=np.stack([record.size for record in records]),
+            error=np.stack([record.error for record in records]),
+        )
     return near
 
 
-def _measure_weights(
-    weights: Float64, forecasts: Sequence[Float64], name: str
-) -> tuple[Float64, Float64, Float64]:
-    """Cosine, size and error, shape (n_trials, L, H), for one forecast per layer or one for all layers."""
+def _measure_weights(name: str, weights: Float64, forecasts: Sequence[Float64]) -> Near:
+    """Compare one kind of weights at one record with the forecasts of the trials, shape (n_trials, L, H)."""
+    # weights have the shape (n_trials, L, H, …), but W_O (n_trials, …); the forecast of a trial has a first
+    # axis of layers, or is the forecast of every layer
     n_trials = len(weights)
-    flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
-    forecast = np.stack(forecasts).reshape(n_trials, -1, 1, flat.shape[3])
-    length, norm = np.linalg.norm(flat, axis=3), np.linalg.norm(forecast, axis=3)
+    layers_and_heads = (1, 1) if name == "output" else weights.shape[1:3]
+    flat = weights.reshape(n_trials, *layers_and_heads, -1)
+    forecast = np.stack(forecasts).reshape(n_trials, -1, 1, flat.shape[3])  # equal for all heads
+    length = np.linalg.norm(flat, axis=3)
+    forecast_length = np.linalg.norm(forecast, axis=3)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosine, size = (flat * forecast).sum(3) / (length * norm), length / norm
-    return cosine, size, np.linalg.norm(flat - forecast, axis=3)
+        cosine = (flat * forecast).sum(3) / (length * forecast_length)
+        size = length / forecast_length
+    return Near(cosine, size, error=np.linalg.norm(flat - forecast, axis=3))

@@ -2,7 +2,8 @@
 
 A theorem is about the limit, but a run ends. So at its end the run must be at least as near to the limit as
 the computed path (:mod:`~attomaton.claims.computed_path`) is at half of the steps. If the computed path is
-still far from the limit there, the run is too short to be judged.
+still far from the limit there, the run is too short to be judged. For each claim a ``bound_…`` finds the
+bounds of the trials, and a ``judge_…`` compares the end of the run with them.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,7 @@ SWINGS = 2.0
 
 
 def tangent_of(correlation: float) -> float:
+    # of the angle with this cosine
     return float(np.sqrt(1.0 - correlation**2) / correlation)
 
 
@@ -43,6 +45,7 @@ def find_worst(shortfall: Float64, judged: Bool) -> int:
 
 
 def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
+    # the meaning of a number, with the worst trial and the count of trials that reach their bound
     if len(judged) == 1:
         return meaning
     n_left = len(judged) - int(judged.sum())
@@ -53,11 +56,11 @@ def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
-    """Bounds of the trials and whether they can be judged, shape (n_trials,); ``reason`` if none can."""
+    """The bounds of the trials for one claim, shape (n_trials,), and which trials can be judged by them."""
 
     bound: Float64
     judged: Bool
-    reason: str
+    reason: str  # why no trial can be judged, if so
 
     def judge(
         self, values: Float64, bounds: Float64, reached: Bool, shortfall: Float64, meaning: str
@@ -71,6 +74,7 @@ class ApproachBounds:
         self, values: Float64, meaning: str, show: Callable[[Float64], Float64] = np.asarray
     ) -> Judgement:
         """Judge whether values are at most the bounds, and report both through ``show``."""
+        # relative to the bound, so that the trial with the largest is the worst
         shortfall = values / np.maximum(self.bound, np.finfo(float).tiny)
         return self.judge(show(values), show(self.bound), values <= self.bound, shortfall, meaning)
 
@@ -85,7 +89,7 @@ def need_bound(find: Callable[..., ApproachBounds], *arguments: object) -> Calla
     return need
 
 
-def _path_and_reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
+def _path_and_distance(evidence: Evidence) -> tuple[ComputedPath, Float64]:
     """The computed path, and the largest distance of a sound run from it: error plus oscillation of steps."""
     path = evidence.once(compute_path)
     return path, path.error + swings_of(evidence) + NEGLIGIBLE
@@ -101,21 +105,29 @@ def _longest_embedding(evidence: Evidence) -> Float64:
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
+def _attention_change(evidence: Evidence, distance: Float64 | float) -> Float64:
+    # the largest change of attention in a context (total variation) by a ΔW of this norm: a quarter of the
+    # change of the score differences
+    return 0.5 * _longest_embedding(evidence) * distance
+
+
 def need_known_path(evidence: Evidence) -> str:
     path = evidence.once(compute_path)
     return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
 
 def _safe_directions(evidence: Evidence) -> Float64:
+    # W_svm, but ones where it is 0: such trials are not judged, and have no angle
     return np.where(evidence.directed[:, None, None], evidence.directions, 1.0)
 
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
     """The tangent of the angle between W_svm and the computed path at half of the steps."""
-    path, reach = _path_and_reach(evidence)
+    path, distance = _path_and_distance(evidence)
     tangent, level = find_tangents(path.weights, _safe_directions(evidence))
+    # W off by the distance changes the tangent, perpendicular part / level, by about distance / level
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
+        bound = np.where(level[0] > 0, tangent[0] + distance / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + NEGLIGIBLE
     is_near = bound <= tangent_of(NEAR_CORRELATION)
     return ApproachBounds(
@@ -134,11 +146,12 @@ def judge_direction(evidence: Evidence) -> Judgement:
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
     """Half of the growth of the computed path in the second half; 1 if steps are normalised."""
-    path, _ = _path_and_reach(evidence)
-    norm, normalized = path.curves.norm, evidence.normalized
+    path = evidence.once(compute_path)
+    norm = path.curves.norm
+    normalized = evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
     bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
-    grows = norm[-1] - norm[0] > 4.0 * path.error
+    grows = norm[-1] - norm[0] > 4.0 * path.error  # twice the error of each of the two norms
     return ApproachBounds(
         bound,
         evidence.directed & path.is_known & (grows | normalized) & (norm[-1] >= norm[0]),
@@ -157,10 +170,10 @@ def judge_norm(evidence: Evidence) -> Judgement:
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
     """The largest ‖Π_fin W − W_fin‖ of the computed path from half of the steps on, plus the oscillation."""
-    path, reach = _path_and_reach(evidence)
-    bound = path.curves.finite_distance.max(axis=0) + reach
+    path, distance = _path_and_distance(evidence)
+    bound = path.curves.finite_distance.max(axis=0) + distance
     is_late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
-    is_near = 0.5 * _longest_embedding(evidence) * bound <= UNINFORMATIVE
+    is_near = _attention_change(evidence, bound) <= UNINFORMATIVE
     return ApproachBounds(
         bound,
         ~evidence.acyclic & path.is_known & is_late & is_near,
@@ -171,8 +184,9 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
 def need_short_steps(evidence: Evidence) -> str:
     """Condition: steps of constant length oscillate around W_fin so little that the claim can be judged."""
-    swings, cyclic = swings_of(evidence), ~evidence.acyclic
-    if not (swings and (0.5 * _longest_embedding(evidence) * swings > UNINFORMATIVE)[cyclic].all()):
+    swings = swings_of(evidence)
+    too_long = _attention_change(evidence, swings) > UNINFORMATIVE
+    if not (swings and too_long[~evidence.acyclic].all()):
         return ""
     return (
         f"normalised steps of length {evidence.step_size:g} may oscillate around W_fin by {swings:g}, which "
@@ -193,22 +207,24 @@ def judge_composition(evidence: Evidence) -> Judgement:
     trace = evidence.trace
     apart = np.zeros(trace.n_trials)
     for trial, automaton in enumerate(evidence.automata):
-        contexts, inside = evidence.target.contexts[trial], ~evidence.target.below[trial]
+        contexts = evidence.target.contexts[trial]
+        # attention by the final W and by W_fin, as shares of the attention inside the highest component
         masses = contexts.masses(np.stack([trace.weights[-1, trial], dense(automaton.soft.weights)]))
-        masses = np.where(inside, masses, 0.0)
+        masses = np.where(evidence.target.below[trial], 0.0, masses)
         shares = masses / contexts.sums(masses)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(shares[0] - shares[1])).max()
     finite = evidence.once(bound_finite)
-    bounds = replace(finite, bound=0.5 * _longest_embedding(evidence) * finite.bound)
+    bounds = replace(finite, bound=_attention_change(evidence, finite.bound))
     return bounds.judge_below(apart, "largest difference of attention from the Luce odds in any context")
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
     """The mass below the highest component that the computed path leaves at half of the steps."""
-    path, reach = _path_and_reach(evidence)
+    path, distance = _path_and_distance(evidence)
     missed = path.curves.missed
+    # a score difference that changes by d multiplies a ratio of masses by eᵈ
     with np.errstate(over="ignore"):
-        bound = missed[0] * np.exp(2.0 * _longest_embedding(evidence) * reach)
+        bound = missed[0] * np.exp(2.0 * _longest_embedding(evidence) * distance)
     falling = missed[-1] <= missed[0]
     return ApproachBounds(
         bound,

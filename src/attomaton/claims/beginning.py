@@ -89,21 +89,23 @@ def _promised(agreement: Agreement) -> list[int]:
 
 
 def _judge_bound(name: str, agreement: Agreement) -> Judgement:
+    # the errors of one kind of weights, in all trials, layers and heads, against the bounds of the theorem
     records = _promised(agreement)
     errors = agreement.near[name].error[records].reshape(len(records), -1).max(axis=1)
     bounds = np.array([getattr(agreement.bounds[record], name) for record in records], np.float64)
     worst = int((errors / bounds).argmax())
-    sign, step = WEIGHT_SIGNS[name], agreement.trace.steps[records[worst]]
-    meaning = f"Frobenius error of {sign} at step {step:,}, where it is largest relative to its bound"
+    error = f"Frobenius error of {WEIGHT_SIGNS[name]} at step {agreement.trace.steps[records[worst]]:,}"
+    meaning = f"{error}, where it is largest relative to its bound"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
 
 def _early(agreement: Agreement) -> Bool:
-    """Whether W has moved, outgrown its start, and the loss has hardly fallen, by record and trial."""
+    """Whether W has moved and outgrown its start, and the loss has hardly fallen: (n_records, n_trials)."""
     trace = agreement.trace
     has_moved = np.isfinite(agreement.near["attention"].cosine).all(axis=(2, 3))
     norms = [float(np.linalg.norm(beginning.statistics.look_table)) for beginning in agreement.beginnings]
     factors = [Coefficients.at(step, trace.step_size).attention for step in trace.steps.tolist()]
+    # the norm of the forecast of W, compared with that of its random start of deviation `start`
     outgrows_start = np.outer(factors, norms) * FADED >= trace.model.start * trace.n_tokens
     return has_moved & (agreement.fallen <= FALLEN) & (trace.steps >= FIRST_STEP)[:, None] & outgrows_start
 
@@ -143,6 +145,7 @@ def _judge_turning(agreement: Agreement) -> Judgement:
 
 
 def _median(steps: Float64) -> str:
+    # the median step at which a layer turns, over trials and heads; if some do not turn, how many do
     finite = steps[np.isfinite(steps)]
     return f"{np.median(finite):.1f}" if len(finite) == len(steps) else f"{len(finite)} of {len(steps)} turn"
 
@@ -163,9 +166,10 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
         reason = missing or "at no record W has moved while the loss has fallen by at most 40 %"
         return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     cosines = near.cosine.min(axis=(2, 3))
-    last = len(early) - 1 - early[::-1].argmax(axis=0)
+    last = len(early) - 1 - early[::-1].argmax(axis=0)  # the last early record of each trial
     end = float(cosines[last, np.arange(len(last))].min())
-    step, least = agreement.trace.steps[last.max()], cosines[early].min()
+    step = agreement.trace.steps[last.max()]
+    least = cosines[early].min()
     meaning = (
         f"cosine of W and its forecast course in the worst layer at step {step:,}, the last record whose "
         f"loss has fallen by at most 40 %; up to this step the cosine is at least {least:.2f}"
@@ -174,7 +178,6 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
 
 
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)
-
 
 # The theorem's four bounds, and two observations about W beyond them.
 BEGINNING_CLAIMS: tuple[Claim[Agreement], ...] = (

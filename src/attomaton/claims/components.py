@@ -7,6 +7,7 @@ a label and another token of its context are measured, since no sample compares 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -69,27 +70,31 @@ def count_components(
 def measure_gaps(components: Components, table: Float64, weights: Float64) -> Float64:
     """The gap between winner and loser of every edge, shape (n_records, n_edges)."""
     query, winner, loser = list_edge_ends(components)
-    keys = [table @ matrix for matrix in weights]
-    return np.stack([np.sum((key[winner] - key[loser]) * table[query], axis=1) for key in keys])
+    projected = [table @ matrix for matrix in weights]  # e_iᵀ W in row i
+    return np.stack([np.sum((rows[winner] - rows[loser]) * table[query], axis=1) for rows in projected])
 
 
 def _end_nodes(components: Components) -> tuple[Int64, Int64]:
-    """The rows of ``nodes`` of each edge's winner and loser."""
+    # the rows of ``nodes`` of each edge's winner and loser
     query, winner, loser = list_edge_ends(components)
     return components.rows(query, winner)[0], components.rows(query, loser)[0]
 
 
 def _compare(components: Components, gap_changes: Float64) -> ComponentCounts:
-    """Join tokens whose gaps moved by at most GROWTH, and compare the joined sets with the components."""
+    # join tokens whose gaps moved by at most GROWTH, and compare the joined sets with the components
     winner, loser = _end_nodes(components)
-    n_nodes, component = components.nodes.num_rows, components.component_of_node
+    n_nodes = components.nodes.num_rows
+    component = components.component_of_node
     still = np.abs(gap_changes) <= GROWTH
     joined = coo_array((np.ones(int(still.sum())), (winner[still], loser[still])), shape=(n_nodes, n_nodes))
     _, token_set = connected_components(joined, directed=False)
-    pairs = np.unique(np.stack([component, token_set]), axis=1)  # that share a node
+    # the pairs of a component and a joined set that share a node
+    shared_component, shared_set = np.unique(np.stack([component, token_set]), axis=1)
+    set_is_merged = np.bincount(shared_set) > 1  # the set has tokens of several components
     merged = np.zeros(len(components), bool)
-    merged[pairs[0, np.bincount(pairs[1])[pairs[1]] > 1]] = True
-    split = np.bincount(pairs[0], minlength=len(components)) > 1
+    merged[shared_component[set_is_merged[shared_set]]] = True
+    split = np.bincount(shared_component, minlength=len(components)) > 1
+    # components with a gap to another one that falls, though it should grow
     reversed_order = np.zeros(len(components), bool)
     wrong = (component[winner] != component[loser]) & (gap_changes < -GROWTH)
     reversed_order[component[winner[wrong]]] = reversed_order[component[loser[wrong]]] = True
@@ -102,16 +107,29 @@ def find_readable(evidence: Evidence) -> Bool:
     path = evidence.once(compute_path)
     readable = np.zeros(evidence.trace.n_trials, bool)
     for trial in np.flatnonzero(path.is_known).tolist():
-        readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
+        readable[trial] = _is_readable(evidence, trial, _find_halves(evidence, trial))
     return readable
 
 
-def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64, error: float) -> bool:
-    """Whether gaps between components move more than GROWTH, and gaps inside less, from halves to ends."""
-    table, components = evidence.trace.embeddings[trial], evidence.automata[trial].components
-    slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + NEGLIGIBLE)
-    before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
-    gap_changes, (winner, loser) = after[:, None] - before, _end_nodes(components)
+class _Halves(NamedTuple):
+    """Computed weights at half of the steps and at the end, shape (n_times, dim, dim)."""
+
+    middle: Float64  # at all times that may be half of the steps, or the end, if these are known roughly
+    end: Float64
+    error: float  # bounds the error of each W
+
+
+def _is_readable(evidence: Evidence, trial: int, path: _Halves) -> bool:
+    """Whether gaps between components move more than GROWTH, and gaps inside less, from middle to end."""
+    table = evidence.trace.embeddings[trial]
+    components = evidence.automata[trial].components
+    # a W off by d changes a gap by at most 2 max ‖e‖² d, and the difference of two gaps by twice as much
+    distance = path.error + swings_of(evidence) + NEGLIGIBLE
+    slack = 4.0 * float(np.sum(table**2, axis=1).max()) * distance
+    before = measure_gaps(components, table, path.middle)
+    after = measure_gaps(components, table, path.end)
+    gap_changes = after[:, None] - before  # from any middle to any end, shape (n_ends, n_middles, n_edges)
+    winner, loser = _end_nodes(components)
     tied = components.component_of_node[winner] == components.component_of_node[loser]
     between = gap_changes[..., ~tied].min(initial=np.inf)
     inside = np.abs(gap_changes[..., tied]).max(initial=0.0)
@@ -119,30 +137,27 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
     return separated and between - slack > GROWTH > inside + slack
 
 
-def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, float]:
-    trace, path = evidence.trace, follow_trial(evidence, trial)
+def _find_halves(evidence: Evidence, trial: int) -> _Halves:
     if not evidence.normalized:
         computed = evidence.once(compute_path)
-        return computed.weights[:1, trial], computed.weights[-1:, trial], float(computed.error[trial])
-    half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
+        weights = computed.weights[:, trial]
+        return _Halves(weights[:1], weights[-1:], float(computed.error[trial]))
+    # normalised steps: the times on the path with the losses of the run, which are rounded down
+    path = follow_trial(evidence, trial)
+    losses: list[float] = evidence.trace.losses[[evidence.middle, -1], trial].tolist()
+    half, last = (find_time(path, loss) for loss in losses)
     times = [half, TIME_ROUNDING * half, last, TIME_ROUNDING * last]
     weights = np.stack([dense(path.weights_at(time)) for time in times])
-    return weights[:2], weights[2:], path.error_at(times[-1])
+    return _Halves(weights[:2], weights[2:], path.error_at(times[-1]))
 
 
 def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
     """Whether growing and converging gaps of a trial differ at each of these ascending steps."""
     path = follow_trial(evidence, trial)
     times = np.unique(np.concatenate([steps // 2, steps])).astype(float)
-    weights = {time: dense(path.weights_at(time)) for time in times.tolist()}
-    return np.array(
-        [
-            _is_readable(
-                evidence, trial, weights[step // 2][None], weights[step][None], path.error_at(float(step))
-            )
-            for step in steps.tolist()
-        ]
-    )
+    weights = {time: dense(path.weights_at(time))[None] for time in times.tolist()}
+    halves = [_Halves(weights[end // 2], weights[end], path.error_at(float(end))) for end in steps.tolist()]
+    return np.array([_is_readable(evidence, trial, at_step) for at_step in halves])
 
 
 def need_readable(evidence: Evidence) -> str:
@@ -151,6 +166,7 @@ def need_readable(evidence: Evidence) -> str:
 
 
 def judge_components(evidence: Evidence) -> Judgement:
+    """Claim: the components of the graph can be recovered from the weights."""
     readable = evidence.once(find_readable)
     judged = readable if readable.any() else ~readable
     counts = {
@@ -160,9 +176,7 @@ def judge_components(evidence: Evidence) -> Judgement:
     share = np.zeros(len(judged))
     share[judged] = [count.recovered / count.all for count in counts.values()]
     worst = find_worst(-share, judged)
-    meaning = (
-        f"share of the graph's components recovered ({counts[worst].merged} merged, {counts[worst].split} "
-        "split)"
-    )
+    apart = f"{counts[worst].merged} merged, {counts[worst].split} split"
+    meaning = f"share of the graph's components recovered ({apart})"
     meaning = name_trials(meaning, worst, share == 1.0, judged)
     return Judgement(float(share[worst]), 1.0, bool(share[worst] == 1.0), meaning)

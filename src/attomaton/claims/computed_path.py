@@ -12,13 +12,7 @@ import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.evidence import (
-    FEWEST_STEPS,
-    Evidence,
-    need_descent,
-    need_log_loss,
-    need_mass_head,
-)
+from attomaton.claims.evidence import FEWEST_STEPS, Evidence, need_descent, need_log_loss, need_mass_head
 from attomaton.claims.limits import dense, embeddings_for_solvers
 from attomaton.claims.measures import Curves, measure_against
 from attomaton.trajectory.forward import Trajectory, fast_forward
@@ -39,11 +33,14 @@ LAST_STEP = 1e12
 # To find when a claim can be judged, runs of up to this multiple of the steps are computed.
 MOST_LENGTHENING = 1024
 
-# The factor by which a run that is too short is lengthened for the next try.
+# Runs are doubled until one is long enough; these multiples of the one before it are tried then.
 QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
 
-# The time at which the path has a given loss is found to the 8th root of ten, and rounded down.
+# Bisections for the exponent of the time at which the path has a given loss: it is found to 10^(1/8).
 TIME_HALVINGS = 3
+
+# log₁₀ of the factor between two times at which norms are compared: also 10^(1/8).
+TIME_STEP = 0.125
 
 # Tolerance for comparing losses, relative to 1.
 LOSS_TOLERANCE = 1e-12
@@ -51,19 +48,16 @@ LOSS_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ComputedPath:
-    """Where the trials should be, from half of the steps on: weights and the curves measured on them.
+    """Where the trials should be at five times from half of the steps on."""
 
-    ``weights`` have the shape (n_times, n_trials, dim, dim). ``error``, shape (n_trials,), bounds their
-    error; it is infinite if a path is unknown, and ``reason`` says why.
-    """
-
-    curves: Curves
-    weights: Float64
-    error: Float64
-    reason: str
+    curves: Curves  # measured on the weights
+    weights: Float64  # shape (n_times, n_trials, dim, dim)
+    error: Float64  # bounds the error of the weights, shape (n_trials,); infinite if a path is unknown
+    reason: str  # why a path is unknown
 
     @property
     def is_known(self) -> Bool:
+        """Which trials have a computed path, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 
@@ -71,7 +65,8 @@ def compute_path(evidence: Evidence) -> ComputedPath:
     """The computed path of every trial; steps must be those of gradient descent."""
     trace = evidence.trace
     weights = np.zeros((len(TIMES), *trace.weights.shape[1:]))
-    error, reason = np.full(trace.n_trials, np.inf), ""
+    error = np.full(trace.n_trials, np.inf)
+    reason = ""
     for trial in range(trace.n_trials):
         try:
             path = follow_trial(evidence, trial)
@@ -85,31 +80,37 @@ def compute_path(evidence: Evidence) -> ComputedPath:
         else:
             reason = reason or f"trial {trial}: {path.caveat}"
     unknown = np.full(weights.shape[:2], np.nan)
+    # a trace of the computed weights; its losses are not used
     computed = replace(trace, steps=np.arange(len(TIMES)), weights=weights, losses=unknown)
     return ComputedPath(measure_against(computed, evidence.target), weights, error, reason)
 
 
 def lengthen_run(evidence: Evidence, steps: int) -> Evidence:
     """Lengthen the run to this number of steps by its computed path, with records at start, half and end."""
-    trace, halves = evidence.trace, np.array([steps // 2, steps])
+    trace = evidence.trace
+    halves = np.array([steps // 2, steps])
     weights = np.zeros((3, *trace.weights.shape[1:]))
     losses = np.full(weights.shape[:2], np.nan)
     weights[0] = trace.weights[0]
     for trial in np.flatnonzero(evidence.once(compute_path).is_known).tolist():
         path = follow_trial(evidence, trial)
         times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
-        for at, time in enumerate(map(float, times), start=1):  # one by one: a path keeps only its last point
-            weights[at, trial], losses[at, trial] = dense(path.weights_at(time)), path.loss_at(time)
+        # weights and loss at one time after the other, since a path keeps only its last point
+        for record, time in enumerate(map(float, times), start=1):
+            weights[record, trial] = dense(path.weights_at(time))
+            losses[record, trial] = path.loss_at(time)
     longer = replace(trace, steps=np.array([0, *halves]), weights=weights, losses=losses)
     return replace(evidence, trace=longer)
 
 
 def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64) -> list[float]:
     """The times at which the path has the norms that normalised steps will reach, to the 8th root of ten."""
-    trace, middle = evidence.trace, evidence.middle
+    trace = evidence.trace
+    middle = evidence.middle
     half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
     pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
-    grid = 10.0 ** np.arange(0.0, np.log10(LAST_STEP), 0.125)
+    grid = 10.0 ** np.arange(0.0, np.log10(LAST_STEP), TIME_STEP)
+    # steps of constant length let the norm grow at a constant pace
     norms = [last + pace * (step - trace.steps[-1]) for step in steps.tolist()]
 
     def norm_at(time: float) -> float:
@@ -139,8 +140,8 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
         if is_ready(evidence.once(lengthen_run, steps))
     )
     n_more = int(steps) - last
-    unit = 10 ** max(len(str(n_more)) - 2, 0)
-    return -(-n_more // unit) * unit  # rounded up to two digits
+    unit = 10 ** max(len(str(n_more)) - 2, 0)  # rounded up to two digits
+    return -(-n_more // unit) * unit
 
 
 def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
@@ -169,7 +170,7 @@ def _path_times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
         return np.minimum(LATER * find_time(path, loss), LAST_STEP)
-    half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
+    half, last = trace.steps[[evidence.middle, -1]].tolist()
     return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
 
 

@@ -35,7 +35,7 @@ class TrialContexts:
         return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
 
     def outside_component_of(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
+        """Which pairs are outside the component of their sample's token in ``tokens``, shape (n_pairs,)."""
         queries = self.bags.samples.queries
         sample_nodes, _ = components.rows(queries, tokens)
         pair_nodes, is_node = components.rows(queries[self.bags.sample], self.bags.token)
@@ -56,7 +56,9 @@ class TrialContexts:
         return np.concatenate(totals) / len(self.bags.samples)
 
     def _scores(self, weights: Float64) -> Float64:
-        token, query = self.bags.token, self.bags.samples.queries[self.bags.sample]
+        # e_xᵀ W e_k of each pair of a token x and the query k of its sample, shape (n_records, n_pairs)
+        token = self.bags.token
+        query = self.bags.samples.queries[self.bags.sample]
         if len(self.table) <= SMALL_VOCABULARY:
             return (self.table @ weights @ self.table.T)[:, token, query]
         queries = self.table[query]

@@ -21,7 +21,7 @@ N_POINTS = 1_000
 # Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed.
 MOST_HESSIAN_DIMENSIONS = 16
 
-# Numbers of Hessians computed at once.
+# Entries of Hessians computed at once.
 HESSIAN_NUMBERS = 2_000_000
 
 # Eigenvalues above −this, relative to the largest, count as nonnegative.
@@ -40,17 +40,17 @@ STRICT = f"{PROVED}, and none is zero in the span of the edges, since every toke
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Smallest relative eigenvalues of Hessians at random points: of all, and in the cyclic subspace."""
+    """Smallest eigenvalues of Hessians at random points, relative to the largest of each Hessian."""
 
-    least: Float64
-    least_cyclic: Float64
+    least: Float64  # shape (n_points,)
+    least_cyclic: Float64  # within the cyclic subspace, shape (n_points with such a subspace,)
 
 
 def draw_curvature(evidence: Evidence) -> Curvature:
     """Compute Hessians at random points W with normal entries of size 0.1 to 3, spread over the trials."""
     trace = evidence.trace
     model = replace(trace.model, head=TokenId()) if reads_mass(trace.model.head) else trace.model
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # a verdict on a run is always the same
     dim = trace.weights.shape[2]
     axes = evidence.target.axes
     least: list[float] = []
@@ -76,7 +76,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
 
 
 def _is_sampled(evidence: Evidence) -> bool:
-    """Whether Hessians are computed: always if they are small, otherwise only without a proof."""
+    # whether Hessians are computed: always if they are small, otherwise only without a proof
     return evidence.trace.weights.shape[2] <= MOST_HESSIAN_DIMENSIONS or not _is_proved(evidence)
 
 
@@ -85,6 +85,7 @@ def _is_proved(evidence: Evidence) -> bool:
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:
+    """Claim: no eigenvalue of the Hessian is negative."""
     if not _is_sampled(evidence):
         return Judgement(0.0, 0.0, True, PROVED)
     least = float(evidence.once(draw_curvature).least.min())
@@ -95,6 +96,7 @@ def judge_convexity(evidence: Evidence) -> Judgement:
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
+    """Claim: within the cyclic subspace all eigenvalues are positive."""
     if _is_sampled(evidence):
         least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
         meaning = (
@@ -111,12 +113,14 @@ def judge_strictness(evidence: Evidence) -> Judgement:
 
 def _span_ties(evidence: Evidence, trial: int) -> float:
     """The smallest relative eigenvalue of the ties in a trial's cyclic subspace; 0 if they do not span it."""
-    components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
+    components = evidence.automata[trial].components
+    table = evidence.trace.embeddings[trial]
     query, winner, loser = list_edge_ends(components)
     tied = components.components_of(query, winner) == components.components_of(query, loser)
     axes = evidence.target.axes[trial]
     axes = axes[axes.any(axis=1)].reshape(-1, table.shape[1], table.shape[1])
-    apart, of_query = table[winner[tied]] - table[loser[tied]], table[query[tied]]
-    coordinates = np.einsum("aij,ei,ej->ae", axes, apart, of_query, optimize=True)
+    # (e_winner − e_loser) e_queryᵀ of each tied edge, in coordinates along the axes: (n_axes, n_edges)
+    apart = table[winner[tied]] - table[loser[tied]]
+    coordinates = np.einsum("aij,ei,ej->ae", axes, apart, table[query[tied]], optimize=True)
     values = np.linalg.eigvalsh(coordinates @ coordinates.T)
     return float(values[0] / values[-1])

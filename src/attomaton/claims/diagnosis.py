@@ -14,6 +14,15 @@ from attomaton.training.trace import Trace
 # If the loss rises at more than this share of the records, the run does not converge.
 RISES = 0.1
 
+# A rise of the loss smaller than this, at every record, does not matter.
+SMALL_RISE = 1e-4
+
+# Differences of the loss below this, relative and absolute, are rounding.
+RISE_ROUNDING, LEAST_RISE = 1e-9, 1e-12
+
+# A loss that has fallen by less than this share has hardly fallen, if no limit is known; otherwise by half.
+HARDLY_FALLEN = 1e-3
+
 # With more tokens than this many times the dimensions, small changes of W move many scores.
 CROWDED = 2
 
@@ -60,8 +69,9 @@ def _not_finite(trace: Trace) -> str:
 def _too_large_steps(trace: Trace) -> str:
     if len(trace.steps) < 2:
         return ""
-    rises = np.mean(np.diff(trace.losses, axis=0) > 1e-9 * np.abs(trace.losses[:-1]) + 1e-12, axis=0)
-    shaken = (rises > RISES) & (np.abs(np.diff(trace.losses, axis=0)).max(axis=0) > 1e-4)
+    changes = np.diff(trace.losses, axis=0)
+    rises = np.mean(changes > RISE_ROUNDING * np.abs(trace.losses[:-1]) + LEAST_RISE, axis=0)
+    shaken = (rises > RISES) & (np.abs(changes).max(axis=0) > SMALL_RISE)
     if not shaken.any():
         return ""
     cure = "reduce step_size"
@@ -74,12 +84,12 @@ def _too_small_steps(evidence: Evidence) -> str:
     trace = evidence.trace
     if need_log_loss(evidence) or need_mass_head(evidence):
         fallen = trace.losses[0] - trace.losses[-1]
-        slow = fallen < 1e-3 * np.maximum(np.abs(trace.losses[0]), 1e-12)
+        slow = fallen < HARDLY_FALLEN * np.maximum(np.abs(trace.losses[0]), LEAST_RISE)
     else:
-        n = np.array([max(a.components.edges.n_samples, 1) for a in evidence.automata])
-        limit = np.array([a.soft.loss for a in evidence.automata]) / n
+        n_samples = [max(automaton.components.edges.n_samples, 1) for automaton in evidence.automata]
+        limit = np.array([automaton.soft.loss for automaton in evidence.automata]) / np.array(n_samples)
         slow = trace.losses[-1] - limit > 0.5 * (trace.losses[0] - limit)
-        slow &= trace.losses[0] - limit > 1e-9
+        slow &= trace.losses[0] - limit > RISE_ROUNDING  # otherwise the start is the limit
     if not slow.any():
         return ""
     return (
@@ -91,9 +101,8 @@ def _too_small_steps(evidence: Evidence) -> str:
 def _wrong_priorities(evidence: Evidence) -> str:
     trace = evidence.trace
     wrong = np.zeros(trace.n_trials, bool)
-    for trial, (contexts, below) in enumerate(
-        zip(evidence.target.contexts, evidence.target.below, strict=True)
-    ):
+    target = evidence.target
+    for trial, (contexts, below) in enumerate(zip(target.contexts, target.below, strict=True)):
         mass = contexts.sums(contexts.masses(trace.weights[-1:, trial])[0] * below)
         wrong[trial] = (mass > 0.5).any()
     if not wrong.any():
@@ -121,8 +130,10 @@ def _crowded(evidence: Evidence) -> str:
 
 
 def _left_out(trace: Trace) -> str:
-    tables = [extract_edges(samples) for samples in {id(corpus): corpus for corpus in trace.samples}.values()]
-    left, realisable = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
+    corpora = {id(samples): samples for samples in trace.samples}.values()  # trials may share one
+    tables = [extract_edges(samples) for samples in corpora]
+    left = sum(table.n_unrealisable for table in tables)
+    realisable = sum(table.n_samples for table in tables)
     if left <= realisable:
         return ""
     return (

@@ -22,19 +22,15 @@ from attomaton.theories.beginning.result import Beginning
 # Tokens that a query must have: fewer have no meaningful order.
 FEWEST_TOKENS = 5
 
+# Scores of W_svm are solved to more digits than this; equal ones must share a rank.
+SCORE_DIGITS = 9
+
 # An order is kept, or turned, if the agreement is this many deviations from that of two random orders.
 SIGNIFICANT_DEVIATIONS = 1.96
 
-ENDS_SCHEMA = pa.schema(
-    [
-        ("query", pa.int32()),
-        *((name, pa.int64()) for name in ("size", "samples")),
-        ("agreement", pa.float64()),
-        ("course", pa.string()),
-        ("first", pa.int32()),
-        ("last", pa.int32()),
-    ]
-)
+_ID, _COUNT = pa.int32(), pa.int64()
+_RESULT = {"agreement": pa.float64(), "course": pa.string(), "first": _ID, "last": _ID}
+ENDS_SCHEMA = pa.schema({"query": _ID, "size": _COUNT, "samples": _COUNT, **_RESULT})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +60,7 @@ class Ends(Tabular):
 
     @cached_property
     def _least_agreement(self) -> Float64:
-        """The agreement beyond which two orders of this many tokens are unlikely to be random."""
+        # the agreement beyond which two orders of this many tokens are unlikely to be random
         return SIGNIFICANT_DEVIATIONS / np.sqrt(self.sizes - 1)
 
     @property
@@ -86,17 +82,16 @@ class Ends(Tabular):
 
     def _table(self) -> pa.Table:
         course = np.where(self.keeps, "keeps", np.where(self.turns, "turns", "neither"))
-        columns = {"query": self.queries, "first": self.first, "last": self.last}
-        return make_table(
-            ENDS_SCHEMA,
-            {
-                **{name: tokens.astype(np.int32) for name, tokens in columns.items()},
-                "size": self.sizes,
-                "samples": self.samples,
-                "agreement": self.agreements,
-                "course": course.tolist(),
-            },
-        )
+        columns = {
+            "query": self.queries.astype(np.int32),
+            "size": self.sizes,
+            "samples": self.samples,
+            "agreement": self.agreements,
+            "course": course.tolist(),
+            "first": self.first.astype(np.int32),
+            "last": self.last.astype(np.int32),
+        }
+        return make_table(ENDS_SCHEMA, columns)
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
@@ -122,13 +117,16 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
-    final_scores = np.round(np.asarray(column(scores, "score"), np.float64), 9)
+    final_scores = np.round(np.asarray(column(scores, "score"), np.float64), SCORE_DIGITS)
     gains = _gains_of(statistics.looks, queries, tokens)
-    rows = np.flatnonzero(np.isfinite(gains))
+    rows = np.flatnonzero(np.isfinite(gains))  # pairs with a score at both ends, by query, then by token
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
-    tokens, gains, final_scores = tokens[rows], gains[rows], final_scores[rows]
+    tokens = tokens[rows]
+    gains = gains[rows]
+    final_scores = final_scores[rows]
     ranked, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
-    n_queries, enough = len(ranked), sizes >= FEWEST_TOKENS
+    n_queries = len(ranked)
+    enough = sizes >= FEWEST_TOKENS
     counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
         queries=ranked[enough],
@@ -143,6 +141,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
     """Spearman's correlation within each group, shape (n_groups,); equal values share a rank."""
+    # the covariance of the ranks, over the root of the product of their variances
     ranks = [_ranks(group, values) for values in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
@@ -153,11 +152,13 @@ def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int
 
 
 def _ranks(group: Int64, values: Float64) -> Float64:
-    """The rank of each value in its group; equal values get the mean of their ranks."""
+    # the rank of each value in its group, up to a constant; equal values get the mean of their ranks
     order = np.lexsort((values, group))
-    ordered, owners = values[order], group[order]
+    by_group = group[order]
+    ascending = values[order]
+    # runs of equal values of one group; ranks are counted over all groups, which adds a constant to each
     begins = np.ones(len(order), bool)
-    begins[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
+    begins[1:] = (ascending[1:] != ascending[:-1]) | (by_group[1:] != by_group[:-1])
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(order))
     ranks = np.empty(len(order))
@@ -166,14 +167,14 @@ def _ranks(group: Int64, values: Float64) -> Float64:
 
 
 def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
-    """The index of the largest value of each group, the first of equal values; groups are ascending."""
+    # the index of the largest value of each group, the first of equal values; groups are ascending
     order = np.lexsort((-np.arange(len(values)), values, group))
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
 def _gains_of(looks: Any, queries: Int64, tokens: Int64) -> Float64:
-    """Q̄ of these pairs; NaN if a pair has no entry."""
-    entries = looks.copy()
+    # Q̄ of these pairs; NaN if a pair has no entry
+    entries = looks.copy()  # 1 at each entry, to tell an entry of 0 from none
     entries.data = np.ones_like(entries.data)
     gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, entries))
     return np.where(present > 0, gains, np.nan)

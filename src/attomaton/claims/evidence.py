@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,10 +22,8 @@ Result = TypeVar("Result")
 # The tangent that stands for a right angle or more.
 NOWHERE = 1e9
 
-
 # Shorter runs are not judged by their limit.
 FEWEST_STEPS, FEWEST_RECORDS = 100, 10
-
 
 # If less attention than this is below the highest component, it underflows: normalised steps are 0/0.
 LEAST_MASS = 1e-290
@@ -40,17 +38,19 @@ class Evidence:
 
     trace: Trace
     automata: tuple[Automaton, ...]
+    # results that depend only on data, W(0) and step: `computed_path.lengthen_run` keeps them
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.computed_path.lengthen_run`."""
 
     @cached_property
     def target(self) -> Target:
+        """The predicted limit of each trial."""
         if predict_target not in self.of_data:
             self.of_data[predict_target] = predict_target(self.trace, self.automata)
         return self.of_data[predict_target]
 
     @cached_property
     def curves(self) -> Curves:
+        """The norms, correlations and distances of the run relative to its target."""
         return measure_against(self.trace, self.target)
 
     @property
@@ -106,6 +106,8 @@ def step_size_of(trace: Trace) -> float:
 
 def find_tangents(weights: Float64, directions: Float64) -> tuple[Float64, Float64]:
     """Tangents of the angles between W and a direction, and the length of W along the direction."""
+    # W has the shape (n_records, n_trials, dim, dim), a direction (n_trials, dim, dim), and each result
+    # (n_records, n_trials)
     unit = directions / np.linalg.norm(directions, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
     perpendicular = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
@@ -114,6 +116,7 @@ def find_tangents(weights: Float64, directions: Float64) -> tuple[Float64, Float
 
 
 def correlation_of(tangent: Float64) -> Float64:
+    # the cosine of an angle with this tangent
     return 1.0 / np.sqrt(1.0 + tangent**2)
 
 
@@ -149,28 +152,32 @@ def need_start(evidence: Evidence) -> str:
     return f"W(0) was not recorded: the first record is at step {first:,}" if first else ""
 
 
-def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
-    """A message if weights are not finite; the attention left to move; the least that float64 can resolve."""
+class LostDigits(NamedTuple):
+    """Whether rounding hides the end of a run."""
+
+    broken: str  # a message if weights are not finite
+    missed: Float64  # the attention that is left to move, shape (n_trials,); 1 if nothing should move
+    least: float  # the least attention whose gradient float64 can resolve
+
+
+def find_lost_digits(evidence: Evidence) -> LostDigits:
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
     least = LEAST_MASS_TIED if isinstance(evidence.trace.model.head, Tied) else LEAST_MASS
     if broken.any():
-        return (
-            f"the weights of trial {int(broken.argmax())} are not finite",
-            np.ones(evidence.trace.n_trials),
-            least,
-        )
-    return "", np.where(evidence.directed, evidence.curves.missed[-1], 1.0), least
+        message = f"the weights of trial {int(broken.argmax())} are not finite"
+        return LostDigits(message, np.ones(evidence.trace.n_trials), least)
+    return LostDigits("", np.where(evidence.directed, evidence.curves.missed[-1], 1.0), least)
 
 
 def need_digits(evidence: Evidence) -> str:
     """Condition: weights are finite, and normalised steps ended before rounding hid the gradient."""
-    broken, missed, least = find_lost_digits(evidence)
-    if broken or not evidence.normalized or (missed >= least).all():
-        return broken
+    lost = find_lost_digits(evidence)
+    if lost.broken or not evidence.normalized or (lost.missed >= lost.least).all():
+        return lost.broken
     return (
-        f"at the end only {missed.min():.0e} of the attention is outside the highest component (trial "
-        f"{int(missed.argmin())}); below {least:.0e} rounding hides the gradient of normalised steps: use "
-        "fewer steps"
+        f"at the end only {lost.missed.min():.0e} of the attention is outside the highest component (trial "
+        f"{int(lost.missed.argmin())}); below {lost.least:.0e} rounding hides the gradient of normalised "
+        "steps: use fewer steps"
     )
 
 
@@ -198,6 +205,7 @@ def need_stable_step(evidence: Evidence) -> str:
 
 
 def _describe_passed(evidence: Evidence) -> str:
+    # the first stability limit that is below the step size, and the number of trials with such a limit
     trace = evidence.trace
     components = [automaton.components for automaton in evidence.automata]
     try:
@@ -206,7 +214,8 @@ def _describe_passed(evidence: Evidence) -> str:
         return f"no stable step size is known: {problem}"
     if not passed:
         return ""
-    (trial, edge), n_more = passed[0], len(passed) - 1
+    trial, edge = passed[0]
+    n_more = len(passed) - 1
     more = f" (trial {trial}, and {n_more:,} more trials)" if n_more else f" (trial {trial})"
     return str(edge) + more * (len(components) > 1)
 

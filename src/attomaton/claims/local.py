@@ -2,9 +2,11 @@
 
 With another loss or head, descent may converge to tokens outside the labels' components. No path can be
 computed then, so claims are judged by how much the angle to the direction falls in the second half.
+:func:`solve_local` is public; :func:`judge_local` and :func:`judge_path` judge claims.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -96,13 +98,13 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     [0.6667, -0.3333, -0.3333]
     """
     weights = trace.weights[-1] if step is None else trace.at(step)
-    contexts, masses, hard = _solve_selected(trace, weights)
+    selected = _solve_selected(trace, weights)
     below = [
-        pairs.outside_component_of(solution.components, _most_attended(pairs, mass))
-        for pairs, mass, solution in zip(contexts, masses, hard, strict=True)
+        contexts.outside_component_of(hard.components, _most_attended(contexts, mass))
+        for contexts, mass, hard in selected
     ]
-    directions = np.stack([dense(solution.weights) for solution in hard])
-    axes = cyclic_axes(trace, [solution.components for solution in hard])
+    directions = np.stack([dense(trial.hard.weights) for trial in selected])
+    axes = cyclic_axes(trace, [trial.hard.components for trial in selected])
     position = minimise_in_span(
         trace.samples,
         trace.model,
@@ -111,28 +113,35 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
         axes=axes,
         start=cyclic_coordinates(axes, weights[None])[0],
     )
-    return LocalSolutions(tuple(hard), Target(directions, axes, position, tuple(contexts), tuple(below)))
+    contexts = tuple(trial.contexts for trial in selected)
+    target = Target(directions, axes, position, contexts, tuple(below))
+    return LocalSolutions(tuple(trial.hard for trial in selected), target)
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
     """The directions of :func:`solve_local` at a record, by default the last, without the finite parts."""
-    _, _, hard = _solve_selected(trace, trace.weights[-1 if record is None else record])
-    return np.stack([dense(solution.weights) for solution in hard])
+    selected = _solve_selected(trace, trace.weights[-1 if record is None else record])
+    return np.stack([dense(trial.hard.weights) for trial in selected])
 
 
-def _solve_selected(
-    trace: Trace, weights: Float64
-) -> tuple[list[TrialContexts], list[Float64], list[HardSolution]]:
-    """For each trial its contexts, their attention masses, and the Graph-SVM of the selected tokens."""
-    contexts = [read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
-    masses = [pairs.masses(of_trial[None])[0] for pairs, of_trial in zip(contexts, weights, strict=True)]
-    hard = [
-        solve_graph_svm(
-            find_components(selected_edges(pairs, mass)), embeddings=embeddings_for_solvers(pairs.table)
-        )
-        for pairs, mass in zip(contexts, masses, strict=True)
-    ]
-    return contexts, masses, hard
+class _Selected(NamedTuple):
+    """The tokens that the model selects in one trial, and the direction that follows."""
+
+    contexts: TrialContexts
+    mass: Float64  # the attention on each (sample, token) pair of the contexts, shape (n_pairs,)
+    hard: HardSolution  # the Graph-SVM of the selected tokens
+
+
+def _solve_selected(trace: Trace, weights: Float64) -> list[_Selected]:
+    """Solve the Graph-SVM of each trial for these weights, shape (n_trials, dim, dim)."""
+    selected: list[_Selected] = []
+    for samples, table, of_trial in zip(trace.samples, trace.embeddings, weights, strict=True):
+        contexts = read_contexts(samples, table)
+        mass = contexts.masses(of_trial[None])[0]
+        components = find_components(selected_edges(contexts, mass))
+        hard = solve_graph_svm(components, embeddings=embeddings_for_solvers(table))
+        selected.append(_Selected(contexts, mass, hard))
+    return selected
 
 
 def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
@@ -145,32 +154,30 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     winner = np.repeat(selected, sizes[sample])
     loser = ranges_of(contexts.starts[sample], sizes[sample])
     clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= LEAST_UNDECIDED))
-    winner, loser = winner[clear], loser[clear]
-    queries = bags.samples.queries
-    keys, support = count_keys(
-        pack_edges(queries[bags.sample[winner]], bags.token[winner], bags.token[loser])
-    )
-    queries, counts = np.unique(queries, return_counts=True)
-    return make_edges(
-        bags.samples.n_tokens, keys, support, queries.astype(np.int64), counts, np.zeros_like(counts)
-    )
+    winner = winner[clear]
+    loser = loser[clear]
+    query = bags.samples.queries[bags.sample[winner]]
+    keys, support = count_keys(pack_edges(query, bags.token[winner], bags.token[loser]))
+    queries, counts = np.unique(bags.samples.queries, return_counts=True)
+    unrealisable = np.zeros_like(counts)
+    return make_edges(bags.samples.n_tokens, keys, support, queries.astype(np.int64), counts, unrealisable)
 
 
 def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
-    """The token with most attention in each sample."""
-    order = np.lexsort((mass, contexts.bags.sample))
+    # the token with most attention in each sample
+    order = np.lexsort((mass, contexts.bags.sample))  # by sample, then by mass
     last = np.append(contexts.starts[1:], len(mass)) - 1
     return contexts.bags.token[order[last]].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Tangents of angles at the end and at half of the path, their bounds, and the covered trials."""
+    """Tangents of the angles between W and a direction, with their bounds, shape (n_trials,) each."""
 
-    last: Float64
-    half: Float64
-    bound: Float64
-    covered: Bool
+    last: Float64  # at the end
+    half: Float64  # at half of the path; 0 if it does not matter
+    bound: Float64  # of the tangent at the end
+    covered: Bool  # whether the claim covers the trial
 
     @property
     def judged(self) -> Bool:
@@ -179,6 +186,7 @@ class Angles:
         return self.covered & ~early
 
     def judge(self, meaning: str) -> Judgement:
+        """Judge by the worst trial; report the correlations instead of the tangents."""
         worst = find_worst(self.last / self.bound, self.judged)
         return Judgement(
             float(correlation_of(self.last)[worst]),
@@ -204,26 +212,27 @@ def _local_directions(evidence: Evidence) -> Float64:
 
 
 def _find_local(evidence: Evidence) -> Angles:
-    """The angles to the directions of the selected tokens, and their bounds from the first half of the run.
-
-    While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
-    otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and its
-    bound is known.
-    """
-    trace, middle, decided = evidence.trace, evidence.middle, evidence.once(_decided)
+    """The angles to the directions of the selected tokens, with bounds from the first half of the run."""
+    # While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
+    # otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and its
+    # bound is known.
+    trace = evidence.trace
+    middle = evidence.middle
+    decided = evidence.once(_decided)
     directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
     tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
         bounds = evidence.once(bound_direction)
         covered = decided & bounds.judged & _alike(evidence.once(_local_directions), evidence.directions)
         return Angles(tangent[-1], np.zeros(len(decided)), bounds.bound, covered)
+    # the record of each trial at which W was half as long, along the direction, as in the middle
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
     bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
     return Angles(tangent[-1], tangent[middle], bound, decided)
 
 
 def _alike(left: Float64, right: Float64) -> Bool:
-    """Where two directions are equal and nonzero, shape (n_trials,)."""
+    # where two directions are equal and nonzero, shape (n_trials,)
     length = np.linalg.norm(left, axis=(1, 2))
     return (np.linalg.norm(left - right, axis=(1, 2)) <= ALIKE * length) & (length > 0)
 
@@ -235,29 +244,32 @@ def _decided(evidence: Evidence) -> Bool:
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
         keeps = after >= KEEPS * before
-        clear = (after > SELECTED) | (after <= LEAST_UNDECIDED)
-        settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
-    first, half = trace.weights[0], trace.weights[evidence.middle]
+        selected = after > SELECTED
+        clear = selected | (after <= LEAST_UNDECIDED)
+        settled[trial] = bool((clear & (keeps == selected))[after > 0].all())
+    first = trace.weights[0]
+    half = trace.weights[evidence.middle]
     moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
-    at_end, directions = evidence.once(_local_directions), find_local_directions(trace, evidence.middle)
+    at_end = evidence.once(_local_directions)
+    at_half = find_local_directions(trace, evidence.middle)
+    # W must move by at least −ln KEEPS times at_end: a token beaten by a margin of 1 then falls to KEEPS
     advance = np.einsum("bij,bij->b", trace.weights[-1] - half, at_end)
     could_tell = advance >= -np.log(KEEPS) * np.sum(at_end**2, axis=(1, 2))
-    return settled & moved & could_tell & _alike(at_end, directions)
+    return settled & moved & could_tell & _alike(at_end, at_half)
 
 
 def need_slope(evidence: Evidence) -> str:
-    """Condition: the loss is not flat where the label has all attention.
-
-    Otherwise contexts that select their label have gradients e^{−2 gap}, others e^{−gap}, so margins differ.
-    """
-    head, loss = evidence.trace.model.head, evidence.trace.model.loss
-    flat = reads_mass(head) and slope_at(loss, 1.0) == 0
+    """Condition: the loss is not flat where the label has all attention."""
+    # otherwise contexts that select their label have gradients e^{−2 gap}, others e^{−gap}: margins differ
+    head = evidence.trace.model.head
+    flat = reads_mass(head) and slope_at(evidence.trace.model.loss, 1.0) == 0
     if not (flat or isinstance(head, EmbeddingDistance)):
         return ""
     return "the derivative of the loss is 0 where the label has all attention, so margins need not be equal"
 
 
 def need_decided(evidence: Evidence) -> str:
+    """Condition: in some trial the selected tokens are final, and W is near the direction of these."""
     if not evidence.once(_decided).any():
         return (
             "in no trial is the selection of tokens final: selected tokens still lose attention, others keep "
@@ -276,6 +288,7 @@ def judge_path(evidence: Evidence) -> Judgement:
 
 
 def _follow_path(evidence: Evidence) -> Angles:
+    """The angles between W_svm and the W of least loss in balls of growing radius, at the last two radii."""
     trace = evidence.trace
     chosen: list[int] = np.flatnonzero(_on_path(evidence))[:PATH_TRIALS].tolist()
     directions = evidence.directions[chosen]
@@ -291,7 +304,7 @@ def _follow_path(evidence: Evidence) -> Angles:
 
 
 def _on_path(evidence: Evidence) -> Bool:
-    """Trials that claim 4 covers: all with log-loss, otherwise those without ties."""
+    # trials that claim 4 covers: all with log-loss, otherwise those without ties
     ties_allowed = isinstance(evidence.trace.model.loss, LogLoss)
     return evidence.directed & (evidence.acyclic | ties_allowed)
 

@@ -7,6 +7,7 @@ and G the attention off the labels, both summed over the contexts. A step of len
 G (γη − ψ(Rη)), and G ≥ κL with κ = (1 − e^{−L})/L. So L falls exponentially in the summed steps while ‖W‖
 grows at most by their sum, and a small L means a large margin. For Adam, Muon and momentum the theorems have
 rates without usable constants, so such a run is compared with its own margin at half of the steps.
+:func:`bound_margin` returns the bounds of all trials, :func:`bound_share` is the proved bound.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,7 @@ WOBBLE = 0.05
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:
+    # for `evidence.once`, which computes the margins of a run once in each norm
     return measure_margins(evidence.trace, evidence.automata, norm)
 
 
@@ -69,6 +71,7 @@ def list_step_sizes(
 
 
 def find_last_scale(evidence: Evidence) -> float:
+    # the factor of the schedule on the last step
     last = max(int(evidence.trace.steps[-1]), 1)
     return float(list_step_sizes(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
 
@@ -86,7 +89,7 @@ def bound_share(
     if not len(step_sizes) or gains.min() < 0 or not 0 < loss < np.inf:
         return -np.inf
     least_share = -np.expm1(-loss) / loss  # κ: least G over L
-    log_loss = np.log(loss) - least_share * float(gains.sum())
+    log_loss = np.log(loss) - least_share * float(gains.sum())  # ln L at the end, at most
     # the largest single loss is at most the sum, and e^loss − 1 ≥ e^−margin / odds
     final_loss = np.exp(log_loss)  # may be too small to be added to 1
     margin = -(log_loss if final_loss < 1e-8 else np.log(np.expm1(final_loss))) - np.log(odds)
@@ -94,6 +97,7 @@ def bound_share(
 
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
+    """The share of the best margin that each trial must reach at its end."""
     bound = _bound_shares(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     judged = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
@@ -129,6 +133,7 @@ def count_averaged_steps(evidence: Evidence) -> float:
 
 
 def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
+    # the share of each trial after `steps` steps, given the run up to a record, shape (n_trials,)
     margins = evidence.once(find_margins, norm)
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)).tolist():
@@ -142,18 +147,17 @@ def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Fl
 
 
 def _bound_steepest(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
-    trace, contexts = evidence.trace, evidence.target.contexts[trial]
-    n_contexts, missed = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
+    trace = evidence.trace
+    contexts = evidence.target.contexts[trial]
+    n_contexts = len(contexts.bags.samples)
+    missed = float(evidence.curves.missed[record, trial])
     # Σ −ln(1 − m) is at most −ln(1 − Σ m), which keeps its digits where the masses m are small
     precise = n_contexts * missed < 0.5
     loss = -np.log1p(-n_contexts * missed) if precise else n_contexts * float(trace.losses[record, trial])
+    schedule = getattr(trace.step, "schedule", None)
+    step_size = float(cast("Any", trace.step).step_size)
     return bound_share(
-        list_step_sizes(
-            float(cast("Any", trace.step).step_size),
-            getattr(trace.step, "schedule", None),
-            int(trace.steps[record]),
-            steps,
-        ),
+        list_step_sizes(step_size, schedule, first=int(trace.steps[record]), last=steps),
         best=float(margins.best[trial]),
         reach=find_reach(evidence.automata[trial].components, trace.embeddings[trial], margins.norm),
         norm=float(margins.size[record, trial]),
@@ -164,11 +168,15 @@ def _bound_steepest(evidence: Evidence, margins: Margins, trial: int, record: in
 
 def _read_path(evidence: Evidence, margins: Margins, trial: int) -> float:
     """The share of the computed path of plain descent at half of the steps, if the share is increasing."""
-    path, table = evidence.once(compute_path), evidence.trace.embeddings[trial]
+    path = evidence.once(compute_path)
     if not path.is_known[trial]:
         return -np.inf
-    components, weights = evidence.automata[trial].components, path.weights[:, trial]
-    reach, error = find_reach(components, table, margins.norm), float(path.error[trial])
+    table = evidence.trace.embeddings[trial]
+    components = evidence.automata[trial].components
+    weights = path.weights[:, trial]
+    error = float(path.error[trial])
+    reach = find_reach(components, table, margins.norm)
+    # a W off by the error has a margin smaller by R · error at most, and a norm larger by the error
     margin = read_differences(components, table, weights).min(axis=1) - reach * error
     share: Float64 = margin / (measure_norm(weights, margins.norm) + error) / margins.best[trial]
     return float(share[0]) if share[-1] >= share[0] else -np.inf

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.printing import count_noun
 from attomaton.claims.approach import need_bound, need_known_path
 from attomaton.claims.evidence import (
     Evidence,
@@ -46,16 +47,18 @@ SMALL_EPSILON = 1e-3
 
 
 def need_moving(evidence: Evidence) -> str:
-    broken, missed, least = find_lost_digits(evidence)
-    if broken or (missed >= least).all():
-        return broken
+    """Condition: weights are finite, and the run ended before rounding hid the gradient."""
+    lost = find_lost_digits(evidence)
+    if lost.broken or (lost.missed >= lost.least).all():
+        return lost.broken
     return (
-        f"at the end only {missed.min():.0e} of the attention is outside the highest component, and rounding "
-        "hides such small gradients: use fewer steps"
+        f"at the end only {lost.missed.min():.0e} of the attention is outside the highest component, and "
+        "rounding hides such small gradients: use fewer steps"
     )
 
 
 def need_covered_steps(evidence: Evidence) -> str:
+    """Condition: steepest or plain gradient descent, or another optimiser whose steps shrink."""
     step = evidence.trace.step
     try:
         first = list_step_sizes(1.0, getattr(step, "schedule", None), 0, 1)[0]
@@ -76,6 +79,7 @@ def need_covered_steps(evidence: Evidence) -> str:
 
 
 def need_small_epsilon(evidence: Evidence) -> str:
+    """Condition: Adam's ε is small compared with the final gradients."""
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
@@ -89,16 +93,14 @@ def need_small_epsilon(evidence: Evidence) -> str:
 
 
 def need_order(evidence: Evidence) -> str:
+    """Condition: some trial has priorities without a cycle, which its embeddings can meet."""
     if find_ordered(evidence).any():
         return ""
     trial = int(evidence.directed.argmax())
-    automaton = evidence.automata[trial]
-    n_ties = automaton.components.nodes.num_rows - len(automaton.components)
-    reason = (
-        f"{n_ties} tie{'s' * (n_ties != 1)} in trial {trial}"
-        if n_ties
-        else "priorities contradict each other"
-    )
+    components = evidence.automata[trial].components
+    n_ties = components.nodes.num_rows - len(components)
+    ties = f"{count_noun(n_ties, 'tie')} in trial {trial}"
+    reason = ties if n_ties else "priorities contradict each other"
     every = f"every trial with a priority has a cycle ({reason})"
     return f"{every}, but the theorem assumes data without cycles"
 
@@ -110,7 +112,9 @@ def need_sound_path(evidence: Evidence) -> str:
 
 
 def need_long_run(evidence: Evidence) -> str:
-    window, half = count_averaged_steps(evidence), int(evidence.trace.steps[evidence.middle])
+    """Condition: half of the run is longer than the optimiser's running means."""
+    window = count_averaged_steps(evidence)
+    half = int(evidence.trace.steps[evidence.middle])
     if half >= window:
         return ""
     return f"the optimiser averages over about {window:,.0f} steps, more than half of the run ({half:,})"
@@ -123,6 +127,7 @@ class MarginClaim:
     norm: Norm
 
     def claim(self) -> Claim[Evidence]:
+        """The claim with its assumptions; some of them report the measured share if they are not met."""
         assumptions = (
             need_log_loss,
             need_mass_head,
@@ -143,7 +148,7 @@ class MarginClaim:
         return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, forecast)
 
     def report_share(self, need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
-        """The condition, with the measured share added to its reason."""
+        # the condition, with the measured share added to its reason
 
         def need_and_report(evidence: Evidence) -> str:
             reason = need(evidence)
@@ -152,6 +157,7 @@ class MarginClaim:
         return need_and_report
 
     def describe_share(self, evidence: Evidence) -> str:
+        # the smallest share of the best margin at the end, or an empty text
         share = evidence.once(find_margins, self.norm).share[-1]
         measured = evidence.directed & np.isfinite(share)
         if not measured.any():
@@ -161,6 +167,7 @@ class MarginClaim:
         return f"; measured: {least:.3f} of the best margin in the {self.norm} norm{worst}"
 
     def need_own_norm(self, evidence: Evidence) -> str:
+        """Condition: the optimiser maximises the margin in this norm, and trains W itself."""
         step = evidence.trace.step
         norm = own_norm(step)
         if norm != self.norm:
@@ -169,7 +176,9 @@ class MarginClaim:
         return "the theorem is about training W, but here two factors of W were trained" if factored else ""
 
     def need_best(self, evidence: Evidence) -> str:
-        if np.isfinite(evidence.once(find_margins, self.norm).best[find_ordered(evidence)]).any():
+        """Condition: the best margin is known in some trial."""
+        best = evidence.once(find_margins, self.norm).best
+        if np.isfinite(best[find_ordered(evidence)]).any():
             return ""
         n_tokens = evidence.trace.embeddings.shape[1]
         if n_tokens > MOST_NORM_DIMENSIONS:
@@ -190,6 +199,7 @@ class MarginClaim:
         return f"nothing is proved about steps of size {step_size:.3g}: use smaller steps"
 
     def judge(self, evidence: Evidence) -> Judgement:
+        """Compare the share of the best margin at the end with its bound."""
         share = evidence.once(find_margins, self.norm).share[-1]
         bounds = evidence.once(bound_margin, self.norm)
         source = "the share of the run at half of the steps"
@@ -199,7 +209,7 @@ class MarginClaim:
             source = "the share of the computed path at half of the steps"
         meaning = f"share of the best margin in the {self.norm} norm at the end; bound: {source}"
         reached = bounds.judged & (share >= bounds.bound)
-        shortfall = np.maximum(bounds.bound, 0.0) - share  # −inf asks nothing of a trial that is not judged
+        shortfall = np.maximum(bounds.bound, 0.0) - share  # a bound of −inf requires nothing
         return bounds.judge(share, bounds.bound, reached, shortfall, meaning)
 
 

@@ -104,7 +104,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
         squared = automaton.hard.certificate.upper
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
     embeddings = embeddings_for_solvers(table)
-    closed = norm == "max" and embeddings is None
+    closed = norm == "max" and embeddings is None  # a closed form, at any size
     if (not closed and max(table.shape) > MOST_NORM_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:

@@ -62,7 +62,8 @@ class Curves(Tabular):
         names = [field.name for field in fields(self) if field.name != "steps"]
         for name in [*names, "retrieved", "surprise"]:
             values: Float64 = getattr(self, name)
-            columns[f"{name}_mean"], columns[f"{name}_std"] = values.mean(1), values.std(1)
+            columns[f"{name}_mean"] = values.mean(1)
+            columns[f"{name}_std"] = values.std(1)
         return make_table(pa.schema([(name, pa.float64()) for name in columns]), columns)
 
 
@@ -116,6 +117,7 @@ class Target:
 
 
 def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
+    """The limit that the automata of the trials predict."""
     check_automata(trace, automata)
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
     finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
@@ -125,20 +127,17 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
         pairs.outside_component_of(automaton.components, pairs.bags.samples.labels)
         for pairs, automaton in zip(contexts, automata, strict=True)
     )
-    return Target(
-        np.stack([dense(automaton.hard.weights) for automaton in automata]),
-        axes,
-        cyclic_coordinates(axes, finite[None])[0],
-        contexts,
-        below,
-    )
+    directions = np.stack([dense(automaton.hard.weights) for automaton in automata])
+    return Target(directions, axes, cyclic_coordinates(axes, finite[None])[0], contexts, below)
 
 
 def measure_against(trace: Trace, target: Target) -> Curves:
+    """Measure the curves of a run relative to its target."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     coordinates = cyclic_coordinates(target.axes, trace.weights)
     length = target.along_direction(trace.weights)
-    outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
+    # ‖W − Π_fin W‖; W_svm is perpendicular to the cyclic subspace, so ⟨W − Π_fin W, W_svm⟩ = ⟨W, W_svm⟩
+    outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))
     missed = [
         contexts.mean_mass(trace.weights[:, trial], below)
         for trial, (contexts, below) in enumerate(zip(target.contexts, target.below, strict=True))
@@ -176,27 +175,33 @@ def cyclic_coordinates(axes: Float64, weights: Float64) -> Float64:
 
 
 def _axes(components: Components, table: Float64) -> Float64:
+    # orthonormal axes of one trial, shape (n_axes, dim²)
     if is_orthonormal(table):
         return _tie_axes(components)
     basis = find_basis(components, table)
+    # the cyclic axes of the basis are in coordinates of its left and right factors
     inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
     return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
 
 
 def _tie_axes(components: Components) -> Float64:
     """The axes for orthonormal embeddings: for each query, differences of tokens within a component."""
+    # axis number `count` of a component: (1, …, 1, −count, 0, …)/√(count (count + 1)), as in a Helmert matrix
     size = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")
     groups = np.split(order, np.cumsum(components.sizes)[:-1])
     for nodes in groups:
+        # W has rows of tokens and columns of queries
         entry = components.token_of_node[nodes] * size + components.query_of_node[nodes]
         for count in range(1, len(nodes)):
             axis = np.zeros(size * size)
-            axis[entry[:count]], axis[entry[count]] = 1.0, -float(count)
+            axis[entry[:count]] = 1.0
+            axis[entry[count]] = -float(count)
             axes.append(axis / np.sqrt(count * (count + 1.0)))
     return np.array(axes).reshape(-1, size * size)
 
 
 def _nonzero(norms: Float64) -> Float64:
+    # NaN instead of 0, for a division
     return np.where(norms > 0, norms, np.nan)

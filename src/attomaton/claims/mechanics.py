@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import attomaton.claims.approach as approach
+import attomaton.claims.third_term as third_term
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import column
@@ -30,21 +31,14 @@ from attomaton.claims.evidence import (
 from attomaton.claims.limits import check_automata, solve_trials
 from attomaton.claims.local import judge_local, judge_path, need_decided, need_path, need_slope
 from attomaton.claims.margin_claims import MARGIN_CLAIMS
-from attomaton.claims.third_term import (
-    count_to_late,
-    judge_fast_forward,
-    judge_third_term,
-    need_data_alone,
-    need_followed,
-    need_late_records,
-    need_prediction,
-    need_steady_head,
-)
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.graphs.components import find_ends
 from attomaton.graphs.edges import extract_edges
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.trace import Trace
+
+# The margin 1 of the Graph-SVM, up to the tolerance of solvers.
+LEAST_MARGIN = 1 - 1e-6
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
@@ -82,12 +76,14 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
 
 
 def _need_priorities(evidence: Evidence) -> str:
+    # trials count if their embeddings are independent
     orders = zip(evidence.automata, evidence.independent, strict=True)
     any_order = any(counts and automaton.components.order.num_rows for automaton, counts in orders)
     return "" if any_order else "no token precedes another, so the Graph-SVM has no constraints"
 
 
 def judge_feasibility(evidence: Evidence) -> Judgement:
+    """Claim: with independent embeddings, W_svm meets every priority with a margin of 1."""
     least = np.inf
     for automaton, counts in zip(evidence.automata, evidence.independent, strict=True):
         if counts:
@@ -95,15 +91,20 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
             scores = column(automaton.hard.scores, "score")
             met = automaton.hard.kind is Kind.EVERY_PRIORITY
             least = min(least, float((scores[above] - scores[below]).min(initial=np.inf)) if met else 0.0)
-    return Judgement(least, 1 - 1e-6, least >= 1 - 1e-6, "smallest margin of any priority")
+    return Judgement(least, LEAST_MARGIN, least >= LEAST_MARGIN, "smallest margin of any priority")
 
 
+# The assumptions of the claims, by what the claims are about.
 _CONVEX = (need_log_loss, need_mass_head)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
 _GLOBAL = (*_RUN, need_direction, need_records, approach.need_known_path)
 _FINITE = (*_RUN, need_ties, need_records, approach.need_known_path, approach.need_short_steps)
 _LOCAL = (need_descent, need_slope, need_start, need_stable_step, need_digits, need_records)
+_COMPONENTS = (*_RUN, need_independence, need_records, approach.need_known_path)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
+_EXPANDED = (*_PLAIN, need_records, third_term.need_data_alone)
+_FORWARD = (*_PLAIN, third_term.need_steady_head, third_term.need_followed)
+_LATE = (third_term.need_late_records,)
 
 
 def _limit(
@@ -126,20 +127,9 @@ MECHANICS_CLAIMS = (
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
     _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, need_bound(approach.bound_missed)),
     _limit("soft composition", _FINITE, approach.judge_composition, need_bound(approach.bound_finite)),
-    _limit(
-        "components",
-        (*_RUN, need_independence, need_records, approach.need_known_path),
-        judge_components,
-        need_readable,
-    ),
+    _limit("components", _COMPONENTS, judge_components, need_readable),
     _limit("local direction", _LOCAL, judge_local, need_decided),
-    _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_prediction),
-    Claim(
-        "fast-forward",
-        (*_PLAIN, need_steady_head, need_followed),
-        judge_fast_forward,
-        (need_late_records,),
-        count_to_late,
-    ),
+    _limit("third term", _EXPANDED, third_term.judge_third_term, third_term.need_prediction),
+    Claim("fast-forward", _FORWARD, third_term.judge_fast_forward, _LATE, third_term.count_to_late),
     *MARGIN_CLAIMS,
 )

@@ -32,6 +32,9 @@ WEAK_OVERLAP = 0.1
 # η_Y/η_Z from which the decoder counts as faster.
 FAST_DECODER = 10.0
 
+# Rounding of ratios that are compared with their bounds, and of probabilities, relative to the largest.
+RATIO_ROUNDING, PROBABILITY_ROUNDING = 1e-9, 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class ScanEvidence:
@@ -126,19 +129,22 @@ def _need_several_distinct(evidence: ScanEvidence) -> str:
 
 def _need_symmetry(evidence: ScanEvidence) -> str:
     """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
-    reduced, law = evidence.flow.reduced, evidence.flow.reduced.probabilities
+    reduced = evidence.flow.reduced
+    probabilities = reduced.probabilities
     is_common = ~reduced.is_distinct.any(axis=0)
     if len(reduced.queries) > 1:
         return f"there are {len(reduced.queries)} queries, not one"
     if int(is_common.sum()) < 2:
         return "fewer than two tokens are common"
-    distinct_law = np.sort(law * reduced.is_distinct, axis=1)
-    alike = np.allclose(law[:, is_common], law[:1, is_common]) and np.allclose(distinct_law, distinct_law[:1])
-    alike = alike and np.allclose(reduced.classes.shares, 1 / len(law))
+    common = probabilities[:, is_common]
+    distinct = np.sort(probabilities * reduced.is_distinct, axis=1)  # each class has its own distinct tokens
+    alike = np.allclose(common, common[:1]) and np.allclose(distinct, distinct[:1])
+    alike = alike and np.allclose(reduced.classes.shares, 1 / len(probabilities))
     return "" if alike else "classes differ in their probabilities, so they are not symmetric"
 
 
 def _need_times(evidence: ScanEvidence) -> str:
+    # claims about powers of t need times far before and far after the turn
     first, last = evidence.flow.times[[0, -1]] / evidence.law.turn
     if first > 1 / 20 or last < 50:
         return f"times range from {first:.2g} to {last:.2g} turns; the claim needs 1/20 to 50"
@@ -163,7 +169,8 @@ def _judge_rise(evidence: ScanEvidence) -> Judgement:
 
 def _judge_fall(evidence: ScanEvidence) -> Judgement:
     late = evidence.flow.times > 10 * evidence.law.turn
-    clock, gain = evidence.law.clock(evidence.flow.times[late]), evidence.gain[late]
+    clock = evidence.law.clock(evidence.flow.times[late])  # η_Y t/K
+    gain = evidence.gain[late]
     power = fit_power(clock, gain / np.log(evidence.law.n_tokens * clock))
     printed = fit_power(clock, gain / np.log(clock))
     meaning = (
@@ -186,20 +193,24 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
 
 
 def _list_distinct(evidence: ScanEvidence) -> Iterator[tuple[Float64, Float64]]:
-    """P(l | n) of the distinct tokens of each class, and their scores, shape (n_times, n_distinct)."""
-    reduced, scores = evidence.flow.reduced, evidence.flow.scores
+    """For each class, P(l | n) of its distinct tokens and their scores, shape (n_times, n_distinct)."""
+    reduced = evidence.flow.reduced
+    scores = evidence.flow.scores
     for row, is_distinct in enumerate(reduced.is_distinct):
         yield reduced.probabilities[row, is_distinct], scores[:, reduced.query_index[row], is_distinct]
 
 
 def _judge_order(evidence: ScanEvidence) -> Judgement:
     """Claim: at each record, of two tokens of a class the more probable one has the larger score."""
-    least, n_pairs = np.inf, 0
-    for law, scores in _list_distinct(evidence):
-        order = np.argsort(law, kind="stable")
-        rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
+    least = np.inf
+    n_pairs = 0
+    for probabilities, scores in _list_distinct(evidence):
+        order = np.argsort(probabilities, kind="stable")
+        # neighbours in this order, unless equally probable up to rounding
+        rises = np.diff(probabilities[order]) > PROBABILITY_ROUNDING * probabilities.max(initial=0.0)
         leads = np.diff(scores[:, order], axis=1)[:, rises]
-        least, n_pairs = min(least, float(leads.min(initial=np.inf))), n_pairs + leads.shape[1]
+        least = min(least, float(leads.min(initial=np.inf)))
+        n_pairs += leads.shape[1]
     meaning = (
         f"smallest lead in score of a token over the next less probable token of its class; {n_pairs} pairs"
     )
@@ -209,10 +220,12 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """Compare ln r(t) − ln r(0) with 2 (z_l(t) − z_l(0)) for the leading token l and others of its class."""
     worst = 0.0
-    for law, scores in _list_distinct(evidence):
-        final, leading = scores[-1], law.argmax()
-        lesser = law < law[leading]
-        before = (law[leading] / law[lesser]) ** 2
+    for probabilities, scores in _list_distinct(evidence):
+        final = scores[-1]
+        leading = probabilities.argmax()
+        lesser = probabilities < probabilities[leading]
+        # r = (f_l/f_l')² − 1, with f ∝ P(· | n) e^z and z(0) = 0
+        before = (probabilities[leading] / probabilities[lesser]) ** 2
         after = before * np.exp(2 * (final[leading] - final[lesser]))
         errors = np.log((after - 1) / (before - 1)) - 2 * final[leading]
         worst = max(worst, float(np.abs(errors).max(initial=0.0)) / (2 * float(final[leading])))
@@ -221,13 +234,14 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
-    """f²(0) B ≤ z_l ≤ B for the dominant token."""
-    reduced, flow = evidence.flow.reduced, evidence.flow
-    distinct_law = reduced.probabilities * reduced.is_distinct
-    dominant = distinct_law.argmax(axis=1)
+    """Claim: f²(0) B ≤ z_l ≤ B for the dominant token l of each class."""
+    flow = evidence.flow
+    reduced = flow.reduced
+    distinct = reduced.probabilities * reduced.is_distinct
+    dominant = distinct.argmax(axis=1)  # the most probable distinct token of each class
     ratio = flow.scores[-1][reduced.query_index, dominant] / flow.growth[-1]
-    floor = (distinct_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
-    inside = bool((ratio >= floor - 1e-9).all() and (ratio <= 1 + 1e-9).all())
+    floor = (distinct.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
+    inside = bool((ratio >= floor - RATIO_ROUNDING).all() and (ratio <= 1 + RATIO_ROUNDING).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
     )
@@ -235,18 +249,19 @@ def _judge_bounds(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_scanning(evidence: ScanEvidence) -> Judgement:
-    law, times = evidence.law, evidence.flow.times
-    early = times < law.scan_end / 5
-    power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
+    early = evidence.flow.times < evidence.law.scan_end / 5
+    power = fit_power(evidence.flow.times[early], np.expm1(4 * evidence.growth[early]))
     meaning = "power of t with which e^{4B} − 1 grows before t₀'/5, where t₀' = K ln M/η_Y"
     return _judge_near(power, 2.0, 2 * POWER_TOLERANCE, meaning)
 
 
 def _judge_snapping(evidence: ScanEvidence) -> Judgement:
-    law, times = evidence.law, evidence.flow.times
-    late = times > 3 * law.snap_start
-    log_clock, growth = np.log(law.n_tokens * law.clock(times[late])), np.expm1(4 * evidence.growth[late])
-    plain = fit_power(times[late], growth)
+    law = evidence.law
+    late = evidence.flow.times > 3 * law.snap_start
+    times = evidence.flow.times[late]
+    log_clock = np.log(law.n_tokens * law.clock(times))  # ln(M η_Y t/K)
+    growth = np.expm1(4 * evidence.growth[late])  # e^{4B} − 1
+    plain = fit_power(times, growth)
     meaning = (
         f"power of ln(M η_Y t/K) with which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
         f"power of t is {plain:.2g}"
@@ -255,8 +270,10 @@ def _judge_snapping(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_freezing(evidence: ScanEvidence) -> Judgement:
-    law, flow = evidence.law, evidence.flow
+    law = evidence.law
+    flow = evidence.flow
     moved = measure_freezing(flow)
+    # with growth like ln² t, the last doubling has the share 2 ln 2/ln(M η_Y t/K)
     limit = 2 * np.log(2) / np.log(law.n_tokens * law.clock(flow.times[-1]))
     early = moved[np.searchsorted(flow.times, law.scan_end / 5)]
     meaning = (
@@ -298,6 +315,7 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
     return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")
 
 
+_RATIOS = (_need_distinct, _need_own_queries, _need_weak, _need_decoder_beyond_vocabulary)
 _GROWTH = (_need_weak, _need_times, _need_distinct, _need_own_queries, _need_fast_decoder)
 
 # Claims 1 to 4; claim 5 compares runs with different rates: see figure 6 of the experiments.
@@ -307,11 +325,7 @@ SCANSNAP_CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("distinct tokens grow (2)", (_need_distinct, _need_own_queries), _judge_distinct),
     Claim("the common token shrinks (2)", (_need_one_common, _need_own_queries), _judge_common),
     Claim("several common tokens shrink (2)", (_need_symmetry,), _judge_common),
-    Claim(
-        "ratios (3)",
-        (_need_distinct, _need_own_queries, _need_weak, _need_decoder_beyond_vocabulary),
-        _judge_ratios,
-    ),
+    Claim("ratios (3)", _RATIOS, _judge_ratios),
     Claim("dominant token (3)", (_need_distinct, _need_own_queries), _judge_bounds),
     Claim("order in time (3)", (_need_several_distinct, _need_own_queries), _judge_order),
     Claim("scanning (4)", _GROWTH, _judge_scanning),

@@ -51,5 +51,6 @@ def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
 
 
 def digest_trace(run: Path) -> str | None:
+    # of the training run that is stored beside a learned run, if there is one
     path = run / TRACE
     return digest_file(path) if path.is_file() else None

@@ -35,29 +35,29 @@ WEIGHT_ROUNDING = 1e-12
 
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
-    start, table = trace.weights[0, trial], trace.embeddings[trial]
-    sparse = isinstance(automaton.hard.weights, csc_array)
-    if sparse and start.any():
-        automaton, sparse = solve_trial(trace.samples[trial], table), False
+    """The expansion of a trial of plain gradient descent from W(0)."""
+    start = trace.weights[0, trial]
+    embeddings = trace.embeddings[trial]
+    # sparse weights mean orthonormal embeddings, given as None; a start other than 0 needs dense weights
+    orthonormal = isinstance(automaton.hard.weights, csc_array)
+    if orthonormal and start.any():
+        automaton = solve_trial(trace.samples[trial], embeddings)
+        orthonormal = False
     return expand(
         automaton,
         trace.samples[trial],
         step_size=step_size_of(trace),
-        embeddings=None if sparse else table,
+        embeddings=None if orthonormal else embeddings,
         start=start if start.any() else None,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Misses:
-    """The distance of runs from the computed weights, shape (n_trials,) each.
+    """The distance of runs from the computed weights, shape (n_trials,) each."""
 
-    ``predicted`` marks the trials with a sufficiently accurate prediction. ``share`` is the largest
-    ‖W − computed‖ of any record divided by the reported error.
-    """
-
-    predicted: Bool
-    share: Float64
+    predicted: Bool  # whether the computed weights are accurate enough to say something about the run
+    share: Float64  # the largest ‖W − computed‖ / reported error of any record
 
     def judge(self, measure: str) -> Judgement:
         worst = find_worst(self.share, self.predicted)
@@ -72,6 +72,7 @@ def _is_close(evidence: Evidence, trial: int, error: float) -> bool:
 
 
 def expand_once(evidence: Evidence, trial: int) -> Expansion:
+    # kept for lengthened runs, too, since it depends only on data, W(0) and step
     key = (expand_trial, trial)
     if key not in evidence.of_data:
         evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
@@ -80,8 +81,10 @@ def expand_once(evidence: Evidence, trial: int) -> Expansion:
 
 def find_misses(evidence: Evidence) -> Misses:
     """Compare the end of the run with the expansion, in trials where data alone determine it."""
-    trace, last = evidence.trace, float(evidence.trace.steps[-1])
-    close, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
+    trace = evidence.trace
+    last = float(trace.steps[-1])
+    close = np.zeros(trace.n_trials, bool)
+    share = np.full(trace.n_trials, np.inf)
     for trial in np.flatnonzero(evidence.directed).tolist():
         expansion = expand_once(evidence, trial)
         if not expansion.caveat:
@@ -95,11 +98,11 @@ def find_misses(evidence: Evidence) -> Misses:
 def need_data_alone(evidence: Evidence) -> str:
     trials = np.flatnonzero(evidence.directed).tolist()
     caveats = [expand_once(evidence, trial).caveat for trial in trials]
-    return "" if "" in caveats else f"in no trial does the third term follow from data alone: {caveats[0]}"
+    return "" if "" in caveats else f"the data do not determine the third term of any trial: {caveats[0]}"
 
 
 def need_prediction(evidence: Evidence) -> str:
-    reason = "the expansion is not yet accurate at the end of any trial"
+    reason = "every trial ends before the expansion is accurate"
     return "" if evidence.once(find_misses).predicted.any() else reason
 
 
@@ -127,20 +130,22 @@ def need_steady_head(evidence: Evidence) -> str:
 
 
 def follow_run(evidence: Evidence) -> Misses:
-    """Compare late records with fast-forward from the same W(0)."""
+    """Compare late records with fast-forward from W(0), in trials where this is accurate to the end."""
     trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE_STEP)
-    late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
-    close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
+    chosen = np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int)
+    late = late[np.unique(chosen)]
+    close = np.zeros(trace.n_trials, bool)
+    share = np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
         forward = follow_trial(evidence, trial)
         close[trial] = _is_close(evidence, trial, forward.error_at(float(trace.steps[-1])))
         if not close[trial]:
             continue
         for record in late.tolist():
-            step, weights = float(trace.steps[record]), trace.weights[record, trial]
+            step = float(trace.steps[record])
             computed = dense(forward.weights_at(step))
-            away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
+            away = np.nan_to_num(np.linalg.norm(trace.weights[record, trial] - computed), nan=np.inf)
             allowed = forward.error_at(step) + WEIGHT_ROUNDING * float(np.linalg.norm(computed))
             share[trial] = max(share[trial], away / allowed)
     return Misses(close, share)

@@ -12,14 +12,14 @@ import pyarrow as pa
 from attomaton.base.drawing import HOUSE_GREY, TWO_COLUMNS, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
+from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal, count_noun
 from attomaton.base.tables import make_table
 
 # Height in inches of the row of one verdict in a plot, and of everything else.
 VERDICT_HEIGHT, REMAINING_HEIGHT = 0.17, 0.6
 
 # Ratios of value and bound are drawn up to this, and down to one over it.
-REACH = 10.0
+LARGEST_RATIO = 10.0
 
 # Marker and colour of judged claims: either alone tells them apart.
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
@@ -53,15 +53,9 @@ class VerdictStatus(Enum):
         return {"holds": True, "fails": False}.get(self.value)
 
 
+_TEXT, _REAL, _COUNT = pa.string(), pa.float64(), pa.int64()
 VERDICT_SCHEMA = pa.schema(
-    [
-        ("claim", pa.string()),
-        ("status", pa.string()),
-        ("value", pa.float64()),
-        ("bound", pa.float64()),
-        ("reason", pa.string()),
-        ("more_steps", pa.int64()),
-    ]
+    {"claim": _TEXT, "status": _TEXT, "value": _REAL, "bound": _REAL, "reason": _TEXT, "more_steps": _COUNT}
 )
 
 
@@ -131,7 +125,7 @@ class Verdict:
         if self.value is None or not self.bound or not (isfinite(self.value) and isfinite(self.bound)):
             return None
         ratio = self.value / self.bound
-        return min(max(ratio, 1 / REACH), REACH) if ratio > 0 else None
+        return min(max(ratio, 1 / LARGEST_RATIO), LARGEST_RATIO) if ratio > 0 else None
 
 
 class Verdicts(Tabular, list[Verdict]):
@@ -148,12 +142,12 @@ class Verdicts(Tabular, list[Verdict]):
         if not self:
             return "no claims"
         holds, fails, early, outside = self.counts.values()
-        judged = [_count_of(holds, "holds", "hold")] if holds or not fails else []
-        judged += [_count_of(fails, "fails", "fail")] if fails else []
+        judged = [count_noun(holds, "holds", "hold")] if holds or not fails else []
+        judged += [count_noun(fails, "fails", "fail")] if fails else []
         if not early + outside:
             return ", ".join(judged)
-        why = [_count_of(early, "needs more steps", "need more steps")] if early else []
-        why += [_count_of(outside, "does not apply here", "do not apply here")] if outside else []
+        why = [count_noun(early, "needs more steps", "need more steps")] if early else []
+        why += [count_noun(outside, "does not apply here", "do not apply here")] if outside else []
         return f"{', '.join(judged)}, {early + outside} not judged ({', '.join(why)})"
 
     def _table(self) -> pa.Table:
@@ -181,7 +175,7 @@ class Verdicts(Tabular, list[Verdict]):
             for row, verdict in enumerate(self):
                 _draw_verdict(axes, row, verdict)
             axes.set_xscale("log")
-            axes.set_xlim(0.8 / REACH, 1.25 * REACH)
+            axes.set_xlim(0.8 / LARGEST_RATIO, 1.25 * LARGEST_RATIO)
             axes.set_xticks([0.1, 1, 10], ["a tenth", "the bound", "ten times"])
             axes.minorticks_off()
             axes.set_yticks(range(len(self)), [verdict.claim for verdict in self], parse_math=False)
@@ -193,18 +187,16 @@ class Verdicts(Tabular, list[Verdict]):
 
 
 def _draw_verdict(axes: Any, row: int, verdict: Verdict) -> None:
+    # a line from the bound to the ratio of value and bound, and the numbers to the right of the axes
     mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
-    ratio, words = verdict.ratio, verdict.status.words
+    ratio = verdict.ratio
+    words = verdict.status.words
     if ratio is not None and mark:
         axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)
         axes.plot([ratio], [row], mark, color=colour, markersize=4, label=words)
     text = f"{words}: {verdict.numbers}" if verdict.numbers else words
     style = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
     axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), color=colour, **style)
-
-
-def _count_of(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
 
 
 def verdict_record(verdict: Verdict) -> dict[str, Any]:
@@ -221,27 +213,27 @@ class Judgement:
 
     value: float
     bound: float
-    enough: bool
+    enough: bool  # whether the claim holds
     meaning: str
 
     def about(self, claim: str) -> Verdict:
+        """The verdict on the claim with this name."""
         status = VerdictStatus.HOLDS if self.enough else VerdictStatus.FAILS
         return Verdict(claim, status, self.value, self.bound, self.meaning)
 
 
 @dataclass(frozen=True)
 class Claim(Generic[AnyEvidence]):
-    """A theorem with its ``assumptions``; each assumption returns why it is not met, or an empty text.
-
-    Each condition of ``ready`` returns why the run must be longer, or an empty text. ``judge`` tests the
-    evidence regardless of both. ``forecast`` estimates how many more steps the run needs until it is ready,
-    or says why this number is unknown.
-    """
+    """A theorem with its assumptions, and how it is tested (:meth:`check`)."""
 
     name: str
+    # each returns why the assumption is not met, or an empty text
     assumptions: tuple[Callable[[AnyEvidence], str], ...]
+    # tests the evidence, whether or not the assumptions are met
     judge: Callable[[AnyEvidence], Judgement]
+    # each returns why the run must be longer, or an empty text
     ready: tuple[Callable[[AnyEvidence], str], ...] = ()
+    # estimates how many more steps the run needs until it is ready (the second argument), or says why not
     forecast: Callable[[AnyEvidence, Callable[[AnyEvidence], bool]], int | str] | None = None
 
     def check(self, evidence: AnyEvidence) -> Verdict:
@@ -257,6 +249,7 @@ class Claim(Generic[AnyEvidence]):
             steps = self.forecast(evidence, lambda longer: not _first_unmet(self.ready, longer))
         counted = isinstance(steps, int)
         reason = f"needs about {steps:,} more steps: {early}" if counted else f"{early}; {steps}"
+        # the value so far, without a bound
         value = None
         with suppress(UnsupportedOption):  # a run may be too short even to measure
             judgement = self.judge(evidence)

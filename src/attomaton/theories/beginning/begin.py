@@ -75,6 +75,7 @@ def begin(
 
 
 def check_texts(corpus: Any, options: ReadingOptions, most_frequent: int | None) -> int | None:
+    # the arguments of a corpus that must be a text; returns most_frequent
     check_options(options)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
@@ -89,13 +90,13 @@ def find_frequent(
     """The tokens that keep their own ids (None if all do), and the names of all resulting tokens."""
     if most_frequent is None or n_tokens <= most_frequent:
         return None, vocabulary
-    counted = add_up(CountTokens(n_tokens))["tokens"]
+    counted = add_up(CountTokens(n_tokens))["tokens"]  # tokens that do not occur have no key
     counts = np.zeros(n_tokens, np.int64)
     counts[counted.keys] = counted.counts
     frequent = Frequent.among(counts, most_frequent)
     names = [name_token(vocabulary, token) for token in frequent.tokens.tolist()]
     rare = RARE
-    while rare in names:
+    while rare in names:  # a corpus may contain the name
         rare = f"<{rare}>"
     tokenizer = "word" if vocabulary is None else vocabulary.tokenizer
     return frequent, Vocabulary((*names, rare), tokenizer)

@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from attomaton.base.errors import InvalidSamples, UnknownToken
 from attomaton.base.options import real_number, whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid, Printed, count_noun
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 
 # Number of positions whose smoothed contexts are in memory at once.
@@ -52,9 +52,9 @@ class ForecastCourse(Printed):
     weights: tuple[CourseWeights, ...]
 
     def __repr__(self) -> str:
-        layers = len(self.weights[0].attention)
-        size = f"step {self.steps[-1]:,} of size {self.step_size:g}"
-        return f"Course({len(self.steps):,} records to {size}, {layers:,} layers)"
+        records = count_noun(len(self.steps), "record")
+        layers = count_noun(len(self.weights[0].attention), "layer")
+        return f"Course({records} to step {self.steps[-1]:,} of size {self.step_size:g}, {layers})"
 
     def at(self, step: int) -> CourseWeights:
         """The weights after a recorded ``step``."""
@@ -86,34 +86,31 @@ def follow_course(
     >>> follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
     Course(31 records to step 30 of size 1, 2 layers)
     """
-    step_size, steps = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
-    n_layers, every = whole_number(n_layers, "n_layers", least=1), whole_number(every, "every", least=1)
+    step_size = real_number(step_size, "step_size", above=0)
+    steps = whole_number(steps, "steps")
+    n_layers = whole_number(n_layers, "n_layers", least=1)
+    every = whole_number(every, "every", least=1)
     corpus = _check_sequences(sequences, whole_number(n_tokens, "n_tokens", least=1))
-    square = (n_layers, corpus.n_tokens, corpus.n_tokens)
-    zeros = (np.zeros(square), np.zeros((n_layers, corpus.window)), np.zeros(square), np.zeros(square[1:]))
-    weights = CourseWeights(*zeros)
-    recorded, records = [0], [weights]
+    table = np.zeros((n_layers, corpus.n_tokens, corpus.n_tokens))
+    by_lag = np.zeros((n_layers, corpus.window))
+    weights = CourseWeights(table, by_lag, values=table.copy(), output=table[0].copy())
+    records = {0: weights}
     for step in range(1, steps + 1):
-        changes = _find_changes(corpus, weights)
-        weights = CourseWeights(
-            *(
-                getattr(weights, name) + step_size * getattr(changes, name)
-                for name in ("attention", "positions", "values", "output")
-            )
-        )
+        weights = _take_step(corpus, weights, step_size)
         if step % every == 0 or step == steps:
-            recorded.append(step)
-            records.append(weights)
-    return ForecastCourse(np.array(recorded, np.int64), step_size, tuple(records))
+            records[step] = weights
+    return ForecastCourse(np.array(list(records), np.int64), step_size, tuple(records.values()))
 
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """Tokens and next tokens at each position, shape (n, t), and lookups by pairs of positions, (n, t, t)."""
+    """A corpus as sequences, with tables by pairs of tokens and lookups in them by pairs of positions."""
 
-    tokens: Int64
-    labels: Int64
-    n_tokens: int
+    # An array by pairs of positions has the shape (n, window, window): sequence, query t, key u.
+
+    tokens: Int64  # X as ids, shape (n, window)
+    labels: Int64  # Y as ids: the token after each position, shape (n, window)
+    n_tokens: int  # V
 
     @property
     def window(self) -> int:
@@ -121,45 +118,51 @@ class _Corpus:
 
     @cached_property
     def uniform(self) -> Float64:
+        # A₀: uniform attention to all positions up to each one, shape (window, window)
         return np.tril(np.ones((self.window, self.window))) / np.arange(1, self.window + 1)[:, None]
 
     @cached_property
     def causal(self) -> Bool:
+        # whether a key is not after its query, shape (window, window)
         return np.tril(np.ones((self.window, self.window), bool))
 
     @cached_property
     def lags(self) -> Int64:
-        """The lag of a key before the query; 0 for later keys, which are masked."""
+        # the lag of each key (column) before each query (row); 0 for later keys, which are masked
         positions = np.arange(self.window)
         return np.maximum(positions[:, None] - positions, 0)
 
     @cached_property
     def pairs(self) -> Int64:
-        """The key of (token at t, token at u)."""
+        # V · token at t + token at u, for each pair of positions t, u: an index into a flat table
         return self.tokens[:, :, None] * self.n_tokens + self.tokens[:, None, :]
 
     @cached_property
     def next_pairs(self) -> Int64:
-        """The key of (next token of t, token at u)."""
+        # V · next token of t + token at u, for each pair of positions
         return self.labels[:, :, None] * self.n_tokens + self.tokens[:, None, :]
 
     @cached_property
     def tables(self) -> "_Tables":
-        """The tables, summed over batches of sequences."""
-        size, eye = self.n_tokens, np.eye(self.n_tokens)
+        # the tables, summed over batches of sequences
+        size = self.n_tokens
+        one_hot = np.eye(size)
+        n_positions = self.tokens.size
         counts = np.zeros((size, size))
         nexts, currents, moments = (np.zeros((n_tables, size, size)) for n_tables in (2, 2, 3))
         batch = max(POSITIONS_IN_MEMORY // self.window, 1)
         for first in range(0, len(self.tokens), batch):
-            tokens, labels = (eye[ids[first : first + batch]] for ids in (self.tokens, self.labels))
+            tokens, labels = (one_hot[ids[first : first + batch]] for ids in (self.tokens, self.labels))
             smoothed = self.uniform @ tokens
+            # as rows of all positions: x current token, y next token, s = A₀X and s2 = A₀²X
             x, y, s, s2 = (
                 values.reshape(-1, size) for values in (tokens, labels, smoothed, self.uniform @ smoothed)
             )
-            counts += x.T @ y / self.tokens.size
-            nexts += [s.T @ y / self.tokens.size, s2.T @ y / self.tokens.size]
-            currents += [s.T @ x / self.tokens.size, s2.T @ x / self.tokens.size]
-            moments += [left.T @ right / self.tokens.size for left, right in ((s, s), (s, s2), (s2, s2))]
+            counts += x.T @ y / n_positions
+            nexts += [s.T @ y / n_positions, s2.T @ y / n_positions]
+            currents += [s.T @ x / n_positions, s2.T @ x / n_positions]
+            moments += [s.T @ s / n_positions, s.T @ s2 / n_positions, s2.T @ s2 / n_positions]
+        # Σ ds dsᵀ = Σ s sᵀ − Σ_x (mean of s at x) (sum of s at x)ᵀ, over positions with current token x
         shares = counts.sum(axis=1)
         means = currents / np.where(shares > 0, shares, 1.0)
         spread = [
@@ -170,11 +173,11 @@ class _Corpus:
         return _Tables(counts, nexts, currents, np.stack(spread))
 
     def look_up(self, table: Float64) -> Float64:
-        """X table Xᵀ of every sequence."""
+        # X table Xᵀ by pairs of positions: the entry of the table for each pair of their tokens
         return table.ravel()[self.pairs]
 
     def mean_by_pair(self, values: Float64) -> Float64:
-        """The mean over positions of Xᵀ values X: values of pairs of positions, summed by pair of tokens."""
+        # Xᵀ values X, a mean over positions: values by pairs of positions, summed by pairs of tokens
         size = self.n_tokens
         summed = np.bincount(self.pairs.ravel(), values.ravel(), size * size)
         return summed.reshape(size, size) / self.tokens.size
@@ -182,29 +185,27 @@ class _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Means over all positions, by pairs of tokens, with s = A₀X and s' = A₀²X.
+    """Means over all positions, by pairs of tokens, with s = A₀X and s' = A₀²X."""
 
-    ``counts`` = XᵀY, ``nexts`` = (sᵀY, s'ᵀY), ``currents`` = (sᵀX, s'ᵀX) and ``spread`` = (dsᵀds, dsᵀds',
-    ds'ᵀds'), with ds and ds' the deviations from the mean at positions with the same current token.
-    """
-
-    counts: Float64
-    nexts: Float64
-    currents: Float64
-    spread: Float64
+    counts: Float64  # XᵀY, shape (V, V)
+    nexts: Float64  # sᵀY and s'ᵀY, shape (2, V, V)
+    currents: Float64  # sᵀX and s'ᵀX
+    spread: Float64  # dsᵀds, dsᵀds' and ds'ᵀds', with ds and ds' the deviations from the means below
 
     @cached_property
     def shares(self) -> Float64:
+        # the share of the positions with each current token
         return self.counts.sum(axis=1)
 
     @cached_property
     def means(self) -> tuple[Float64, Float64]:
-        """M̂ and M̂': the mean of s and s' over positions of each current token."""
+        # M̂ and M̂': the mean of s and s' over positions of each current token
         share = np.where(self.shares > 0, self.shares, 1.0)
         return self.currents[0].T / share[:, None], self.currents[1].T / share[:, None]
 
 
 def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
+    # rows of window + 1 ids: each token but the last is a current token, each but the first a next token
     table = np.asarray(sequences)
     is_table = np.issubdtype(table.dtype, np.integer) and table.ndim == 2 and len(table) > 0
     if not is_table or table.shape[1] < 2 or table.min() < 0 or table.max() >= n_tokens:
@@ -217,35 +218,39 @@ def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    """R = Y − p, to first order around the predictions p_x (``probabilities``) from the current token."""
+    """R = Y − p, with p_t ≈ p_x + (s_t − M̂_x) Ω J̄ + (s'_t − M̂'_x) Ω' J̄ at a position t of current token x."""
 
     corpus: _Corpus
-    probabilities: Float64
-    omega: Float64
-    omega_twice: Float64
-    jacobian: Float64
+    probabilities: Float64  # p_x, current × next token
+    omega: Float64  # Ω, smoothed × next token: the logits by one layer
+    omega_twice: Float64  # Ω' = (Σ_{k<l} V_k V_l) W_O: the logits by two layers
+    jacobian: Float64  # J̄, next × next token
 
     @cached_property
     def derivatives(self) -> tuple[Float64, Float64]:
+        # Ω J̄ and Ω' J̄: the change of p by s and by s'
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
+        # XᵀR, a mean over all positions
         tables = self.corpus.tables
         return tables.counts - tables.shares[:, None] * self.probabilities
 
     def over_contexts(self) -> tuple[Float64, Float64]:
-        """sᵀR and s'ᵀR."""
-        tables, (by_s, by_s2) = self.corpus.tables, self.derivatives
+        # sᵀR and s'ᵀR, means over all positions
+        tables = self.corpus.tables
+        by_s, by_s2 = self.derivatives
         s_s, s_s2, s2_s2 = tables.spread
         around_mean = [tables.nexts[order] - tables.currents[order] @ self.probabilities for order in (0, 1)]
-        return (
-            around_mean[0] - s_s @ by_s - s_s2 @ by_s2,
-            around_mean[1] - s_s2.T @ by_s - s2_s2 @ by_s2,
-        )
+        from_s = around_mean[0] - s_s @ by_s - s_s2 @ by_s2
+        from_s2 = around_mean[1] - s_s2.T @ by_s - s2_s2 @ by_s2
+        return from_s, from_s2
 
     def look_up(self, table: Float64) -> Float64:
-        """R table Xᵀ of every sequence, for a table of next token × token."""
-        corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
+        # R table Xᵀ by pairs of positions, for a table of next token × token
+        corpus = self.corpus
+        uniform = corpus.uniform
+        means = corpus.tables.means
         by_s = self.derivatives[0] @ table
         by_token = self.probabilities @ table - means[0] @ by_s
         values = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(by_s)
@@ -256,20 +261,25 @@ class _Residual:
         return values - corpus.look_up(by_token)
 
 
-def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
-    """The change of each weight in a step of size 1: minus the gradient, to the computed order."""
-    values, output = weights.values, weights.output
+def _take_step(corpus: _Corpus, weights: CourseWeights, step_size: float) -> CourseWeights:
+    """The weights after a step: each changes by −∂L, to the computed order, times the step size."""
+    values = weights.values
+    output = weights.output
     # for each layer, the sums of the values of earlier and of later layers
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
     total = values.sum(axis=0)
     after = total - before - values
     pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)  # Σ V_k V_l over layers k < l
-    means, shares = corpus.tables.means, corpus.tables.shares
-    omega, omega_twice = total @ output, pairs @ output
-    probabilities = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
+    shares = corpus.tables.shares  # of the current tokens x
+    means = corpus.tables.means
+    omega = total @ output
+    omega_twice = pairs @ output
+    probabilities = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)  # p_x
+    # J̄ = Σ_x share_x (diag p_x − p_x p_xᵀ)
     jacobian = np.diag(shares @ probabilities) - (probabilities * shares[:, None]).T @ probabilities
     residual = _Residual(corpus, probabilities, omega, omega_twice, jacobian)
     from_s, from_s2 = residual.over_contexts()
+    # −∂L/∂V_l = sᵀR W_Oᵀ, and with two layers (Σ_{k<l} V_k)ᵀ s'ᵀR W_Oᵀ + s'ᵀR W_Oᵀ (Σ_{k>l} V_k)ᵀ
     direct, through_two = from_s @ output.T, from_s2 @ output.T
     value_changes = [
         direct + earlier.T @ through_two + through_two @ later.T
@@ -279,11 +289,12 @@ def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
         _find_attention_change(residual, weights, layer, before[layer], after[layer])
         for layer in range(len(values))
     ]
+    output_change = residual.over_tokens() + total.T @ from_s + pairs.T @ from_s2
     return CourseWeights(
-        np.stack([attention for attention, _ in attention_changes]),
-        np.stack([positions for _, positions in attention_changes]),
-        np.stack(value_changes),
-        residual.over_tokens() + total.T @ from_s + pairs.T @ from_s2,
+        attention=weights.attention + step_size * np.stack([change for change, _ in attention_changes]),
+        positions=weights.positions + step_size * np.stack([by_lag for _, by_lag in attention_changes]),
+        values=values + step_size * np.stack(value_changes),
+        output=output + step_size * output_change,
     )
 
 
@@ -291,26 +302,26 @@ def _find_attention_change(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
     """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
-    corpus, uniform = residual.corpus, residual.corpus.uniform
-    value, table = weights.values[layer], weights.attention[layer]
-    readout = weights.output.T @ value.T
-    gain = residual.look_up(readout)  # by attending from one position to another
+    corpus = residual.corpus
+    uniform = corpus.uniform
+    value = weights.values[layer]
+    table = weights.attention[layer]
+    readout = weights.output.T @ value.T  # next token × attended token
+    gain = residual.look_up(readout)  # −∂L/∂A by pairs of positions: the gain of attending from t to u
+    # the layer reads h ≈ X + A₀X Σ_{k<l} V_k, and later layers pass its output on by A₀ Σ_{k>l} V_k
     scores = corpus.look_up(table) + weights.positions[layer][corpus.lags]
     if after.any():
         gain = gain + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)
     if before.any():
         gain = gain + residual.look_up(readout @ before.T) @ uniform.T
-        scores = (
-            scores + uniform @ corpus.look_up(before @ table) + corpus.look_up(table @ before.T) @ uniform.T
-        )
+        scores = scores + uniform @ corpus.look_up(before @ table)
+        scores = scores + corpus.look_up(table @ before.T) @ uniform.T
     attention = softmax(np.where(corpus.causal, scores, -np.inf), axis=-1)
+    # −∂L/∂score = A ∘ (gain − A·gain)
     score_change = attention * (gain - (attention * gain).sum(axis=2, keepdims=True))
     change = corpus.mean_by_pair(score_change)
     if before.any():
-        change = (
-            change
-            + before.T @ corpus.mean_by_pair(uniform.T @ score_change)
-            + corpus.mean_by_pair(score_change @ uniform) @ before
-        )
+        change = change + before.T @ corpus.mean_by_pair(uniform.T @ score_change)
+        change = change + corpus.mean_by_pair(score_change @ uniform) @ before
     by_lag = np.bincount(corpus.lags[corpus.causal], score_change.sum(axis=0)[corpus.causal], corpus.window)
     return change, by_lag / corpus.tokens.size

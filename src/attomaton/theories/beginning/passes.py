@@ -1,7 +1,8 @@
 """List the keys and values of each chunk of a corpus, which an engine sums.
 
 A sequence needs ``window + 1`` tokens of a document, and the next sequence begins with the last of them: no
-token is predicted twice. A remainder of fewer tokens is left out.
+token is predicted twice. A remainder of fewer tokens is left out. An engine calls a pass, such as
+:class:`CountContexts`, with each chunk, and adds up the values that it yields under each name and key.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,21 +22,19 @@ from attomaton.theories.beginning.gain import Gain
 
 def cut_sequences(documents: Int64, window: int) -> Int64:
     """The position at which each sequence starts, from the offsets of the documents."""
+    # a document of n tokens has n − 1 next tokens
     n_sequences = np.maximum(np.diff(documents) - 1, 0) // window
+    # the number of earlier sequences of the document, for each sequence
     earlier = np.arange(int(n_sequences.sum())) - np.repeat(offsets_of(n_sequences)[:-1], n_sequences)
     return np.repeat(documents[:-1], n_sequences) + window * earlier
 
 
 @dataclass(frozen=True, eq=False)
 class Frequent:
-    """The tokens that keep an id of their own, and one id for all others.
+    """The tokens that keep an id of their own, and one id for all others."""
 
-    ``tokens`` has the old id for each new id, most frequent first. ``ids`` has the new id for each old id; it
-    is ``len(tokens)`` for all other tokens.
-    """
-
-    tokens: Int64
-    ids: Int32
+    tokens: Int64  # the old id for each new id, most frequent first
+    ids: Int32  # the new id for each old id; len(tokens) for all other tokens
 
     @classmethod
     def among(cls, counts: Int64, n_kept: int) -> "Frequent":
@@ -54,11 +53,11 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
     """The pairs of positions t and u ≤ t, about ``most`` at a time; all u of a position t come together."""
     start = 0
     while start < window:
-        stop, n_pairs = start + 1, start + 1
+        stop = n_pairs = start + 1  # position t has t + 1 pairs
         while stop < window and n_pairs + stop + 1 <= most:
             n_pairs += stop + 1
             stop += 1
-        counts = np.arange(start + 1, stop + 1)
+        counts = np.arange(start + 1, stop + 1)  # of pairs, for each t from start to stop − 1
         t = np.repeat(counts - 1, counts)
         yield t, np.arange(n_pairs) - np.repeat(np.cumsum(counts) - counts, counts)
         start = stop
@@ -70,11 +69,12 @@ PAIRS_AT_ONCE = 1 << 21
 # The counts of the reading itself.
 CORPUS_COUNTS = ("documents", "tokens", "labels", "sequences")
 
+# The name of a sum, keys, and values to add at these keys: integers, or the high and low parts of numbers.
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
 def count_read(chunk: Chunk) -> tuple[int, int, int]:
-    """Count the documents, tokens, and labels (tokens with another before them in their document)."""
+    """The number of documents, tokens, and labels (tokens with another before them in their document)."""
     sizes = np.diff(chunk.documents)
     return len(sizes), len(chunk.ids), int(np.maximum(sizes - 1, 0).sum())
 
@@ -137,16 +137,16 @@ class Cutting:
                 yield sequences, t, u
 
     def pack(self, first: Int64, second: Int64) -> Int64:
+        """The keys first · V + second of pairs of tokens, flattened."""
         return (first * self.n_tokens + second).ravel()
 
 
 @dataclass(frozen=True, eq=False)
 class CountContexts(PlainPass):
-    """First pass: count bigrams, and next tokens with the tokens of their smoothed contexts.
+    """First pass: count bigrams, and next tokens with the tokens of their smoothed contexts."""
 
-    Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums 1/t
-    over the occurrences of x up to the t-th position, whose next token is y.
-    """
+    # Key x · V + y of `bigrams` counts next tokens y of x. Key y · V + x of `contexts` sums 1/t over the
+    # occurrences of x up to the t-th position, whose next token is y.
 
     cutting: Cutting
     name: str = field(default="contexts", init=False)
@@ -169,16 +169,15 @@ class CountContexts(PlainPass):
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
         for sequences, t, u in cut.pairs(chunk):
             keys = cut.pack(sequences[:, t + 1], sequences[:, u])
-            high, low = split_numbers(1 / (t + 1))
+            high, low = split_numbers(1 / (t + 1))  # t counts from 0; equal for all sequences
             yield "contexts", keys, np.tile(high, len(sequences)), np.tile(low, len(sequences))
 
 
 @dataclass(frozen=True, eq=False)
 class CountLooks:
-    """Second pass: sum the gain of attention, by query and key, and by lag.
+    """Second pass: sum the gain of attention, by query and key, and by lag."""
 
-    Key ``q · V + k`` of ``looks`` and key ``m`` of ``lags`` sum Q_i[t, u], divided by ``gain.unit``.
-    """
+    # Key q · V + k of `looks` and key m of `lags` sum Q_i[t, u], divided by `gain.unit`.
 
     cutting: Cutting
     gain: Gain
@@ -203,13 +202,15 @@ class CountLooks:
         cut = self.cutting
         for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))
-            high, low = split_numbers(_centre_gains(gains.reshape(len(sequences), -1), t) / self.gain.unit)
+            centred = _centre_gains(gains.reshape(len(sequences), -1), t)
+            high, low = split_numbers(centred / self.gain.unit)
             yield "looks", cut.pack(sequences[:, t], sequences[:, u]), high.ravel(), low.ravel()
             yield "lags", t - u, high.sum(axis=0), low.sum(axis=0)
 
 
 def _centre_gains(gains: Float64, t: Int64) -> Float64:
-    """Q_i of the gains c_i, both as rows of pairs (t, u): each minus the mean of its t, divided by t."""
-    starts = np.flatnonzero(np.diff(t, prepend=-1))
+    # Q_i[t, u] = (c_i[t, u] − mean of c_i[t, ·])/t, with t counted from 1 only in this formula; rows are
+    # sequences, columns are pairs (t, u)
+    starts = np.flatnonzero(np.diff(t, prepend=-1))  # the first pair of each t, which has t + 1 pairs
     means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)
     return (gains - means[:, t - t[0]]) / (t + 1)

@@ -49,6 +49,7 @@ def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
 
 
 def _sparse_table(run: Run, name: str, size: int) -> Any:
+    # a stored CSR array of shape (size, size), checked
     offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
     columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
     stored = run.arrays[f"{name}/values"]
@@ -160,8 +161,9 @@ class FirstLooks(Tabular):
     def to_dict(self, shown: int) -> dict[str, Any]:
         """The query, and the tokens that attention turns to and away from, as JSON values."""
         shown = whole_number(shown, "shown", least=1)
-        n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
-        return {
+        n_up = int((self.gains > 0).sum())
+        n_down = int((self.gains < 0).sum())
+        return {  # gains descend, so attention turns from the last tokens
             "query": name_token(self.vocabulary, self.query),
             "turns_to": self._list_gains(np.arange(min(n_up, shown))),
             "turns_from": self._list_gains(len(self) - 1 - np.arange(min(n_down, shown))),
@@ -230,8 +232,9 @@ class Beginning(Tabular):
         """Return the tokens that a query attends to first, most attractive token first."""
         number = self._id_of(query)
         table = self.statistics.looks
-        start, stop = table.indptr[number], table.indptr[number + 1]
-        tokens, gains = table.indices[start:stop].astype(np.int64), table.data[start:stop]
+        row = slice(table.indptr[number], table.indptr[number + 1])
+        tokens = table.indices[row].astype(np.int64)
+        gains = table.data[row]
         order = np.argsort(-gains, kind="stable")
         return FirstLooks(number, tokens[order], gains[order], self.vocabulary)
 
@@ -272,11 +275,9 @@ class Beginning(Tabular):
         arrays: dict[str, Any] = {"lags": statistics.lags}
         for name in STATISTICS_TABLES:
             table = getattr(statistics, name)
-            arrays |= {
-                f"{name}/offsets": table.indptr.astype(np.int64),
-                f"{name}/columns": table.indices.astype(np.int64),
-                f"{name}/values": table.data,
-            }
+            arrays[f"{name}/offsets"] = table.indptr.astype(np.int64)
+            arrays[f"{name}/columns"] = table.indices.astype(np.int64)
+            arrays[f"{name}/values"] = table.data
         sizes = {name: getattr(statistics, name) for name in CORPUS_SIZES}
         manifest = {"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(self.skipped)}
         run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
@@ -303,6 +304,7 @@ class Beginning(Tabular):
         }
 
     def _id_of(self, query: Any) -> int:
+        # the id of a token or id that occurs as a query
         if isinstance(query, str):
             if self.vocabulary is None:
                 raise UnknownToken(f"the corpus has no vocabulary, only ids; give the id of {query!r}")
@@ -333,17 +335,16 @@ class Beginning(Tabular):
 
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
-    statistics, record = beginning.statistics, beginning.to_dict(queries, shown=3)
+    """What is printed of a beginning: sizes, first looks of the queries, and lags."""
+    statistics = beginning.statistics
+    record = beginning.to_dict(queries, shown=3)
     facts = [
         ("sequences", f"{statistics.n_sequences:,} of {statistics.window:,} tokens"),
         ("vocabulary", f"{statistics.n_tokens:,} tokens"),
         ("left out", f"{statistics.left_out:,} of {statistics.n_labels:,} labels, at the ends of documents"),
     ]
     looks = [
-        (
-            query["query"],
-            *(" ".join(row["token"] for row in query[key]) for key in ("turns_to", "turns_from")),
-        )
+        (query["query"], _join_tokens(query["turns_to"]), _join_tokens(query["turns_from"]))
         for query in record["looks"]
     ]
     lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:PRINTED_LAGS])]
@@ -353,3 +354,7 @@ def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = N
         Grid("First looks of each query", ["query", "turns to", "turns from"], looks),
         Grid("How far back attention looks first", LAGS.names, lags),
     ]
+
+
+def _join_tokens(rows: list[dict[str, Any]]) -> str:
+    return " ".join(row["token"] for row in rows)

@@ -83,6 +83,7 @@ class Statistics:
     @cached_property
     def carried(self) -> Float64:
         """Φ̄ᵀ B̄ᵀ, token read × token written: the first term that the values of every layer learn."""
+        # = (C Φ̄)ᵀ/NT with the counts C, since Φ̄ is centred already
         return (self.counts.astype(np.float64) @ self.contexts).T / self.n_positions
 
     @cached_property
@@ -105,17 +106,18 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     if not isinstance(corpus, Chunk):
         lists = [np.asarray(document, np.int64) for document in corpus]
         ids = np.concatenate([np.empty(0, np.int64), *lists])
-        size = int(ids.max(initial=-1)) + 1
-        if n_tokens is not None:
-            size = whole_number(n_tokens, "n_tokens", least=1)
+        largest = int(ids.max(initial=-1))
+        size = largest + 1 if n_tokens is None else whole_number(n_tokens, "n_tokens", least=1)
         corpus = Chunk(ids.astype(np.int32), np.cumsum([0, *map(len, lists)]), 0, size)
     return add_statistics(Cutting(window, corpus.n_tokens), lambda count: sum_chunks([corpus], count))
 
 
 def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:
+    """The statistics of a corpus that ``add_up`` reads, in two passes."""
     announce("counting bigrams and contexts")
     first_pass = add_up(CountContexts(cutting))
     read = dict(zip(first_pass["read"].keys.tolist(), first_pass["read"].counts.tolist(), strict=True))
+    # keys are indices into CORPUS_COUNTS; a count of 0 may have no key
     n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(CORPUS_COUNTS)))
     if not n_sequences:
         raise UnreadableSource(
@@ -125,12 +127,12 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
     counts = _matrix(first_pass["bigrams"].keys, first_pass["bigrams"].counts, cutting.n_tokens)
     smoothed = _matrix(first_pass["contexts"].keys, first_pass["contexts"].numbers, cutting.n_tokens)
     del first_pass
-    size = n_sequences * cutting.window
+    n_positions = n_sequences * cutting.window
     announce("finding the gain of looking")
-    gain = find_gain(counts, smoothed, size)
+    gain = find_gain(counts, smoothed, n_positions)
     announce("counting first looks")
     second_pass = add_up(CountLooks(cutting, gain))
-    scale = gain.unit / size
+    scale = gain.unit / n_positions
     looks = _matrix(second_pass["looks"].keys, scale * second_pass["looks"].numbers, cutting.n_tokens)
     lags = np.zeros(cutting.window)
     lags[second_pass["lags"].keys] = scale * second_pass["lags"].numbers
@@ -138,5 +140,6 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
 
 
 def _matrix(keys: Int64, values: Any, n_tokens: int) -> Any:
+    # ascending keys row · V + column and their values as a CSR array
     borders = np.searchsorted(keys, np.arange(n_tokens + 1, dtype=np.int64) * n_tokens)
     return _sparse.csr_array((values, keys % n_tokens, borders), shape=(n_tokens, n_tokens))

@@ -69,17 +69,14 @@ class Setting(Checked):
     @property
     def missing(self) -> tuple[str, ...]:
         """The conditions of the theorem that are not met, independent of the step."""
-        if self.is_single:
-            needed = [
-                (self.window, SMALLEST_WINDOW, "sequences need"),
-                (self.n_tokens, SMALLEST_VOCABULARY, "the vocabulary needs"),
-            ]
-            return tuple(
-                f"{text} at least {least} tokens, not {size:,}"
-                for size, least, text in needed
-                if size < least
-            )
         missing: list[str] = []
+        if self.is_single:
+            if self.window < SMALLEST_WINDOW:
+                missing.append(f"sequences need at least {SMALLEST_WINDOW} tokens, not {self.window:,}")
+            if self.n_tokens < SMALLEST_VOCABULARY:
+                least = SMALLEST_VOCABULARY
+                missing.append(f"the vocabulary needs at least {least} tokens, not {self.n_tokens:,}")
+            return tuple(missing)
         if self.n_layers > sqrt(self.window) / 4:
             least = 16 * self.n_layers**2
             layers = "1 layer needs" if self.n_layers == 1 else f"{self.n_layers} layers need"
@@ -90,6 +87,7 @@ class Setting(Checked):
 
     @property
     def longest(self) -> float:
+        """The largest number of steps that the theorem allows, before rounding down."""
         if self.is_single:
             return 3 / (8 * self.step_size * self.window ** (3 / 8))
         return min(5 / (8 * sqrt(self.window)), 1 / (12 * self.n_layers)) / self.step_size
@@ -101,8 +99,8 @@ class Setting(Checked):
 
     def bounds_at(self, step: int) -> "TheoremBounds":
         """Bounds on the error of each forecast weight after ``step`` steps, in the Frobenius norm."""
-        size = step * self.step_size
-        value_factor, attention_factor = (4, 6) if self.is_single else (12, 13)
+        size = step * self.step_size  # sη
+        value_factor, attention_factor = (4, 6) if self.is_single else (12, 13)  # the table above
         attention = attention_factor * size**5 * self.window
         reasons = list(self.missing)
         if step > self.valid_until and not reasons:
@@ -126,6 +124,7 @@ class TheoremBounds(Printed):
 
     @property
     def hold(self) -> bool:
+        """Whether the theorem guarantees the bounds."""
         return not self.reasons
 
     def _blocks(self) -> list[Block]:

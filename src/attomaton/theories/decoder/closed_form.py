@@ -34,10 +34,11 @@ def squared_norm(supports: Supports) -> float:
 def asymptote(supports: Supports, number: int, step: float, step_size: float) -> Float64:
     """The logits of one context at a large step t, shape (n_tokens,)."""
     pairs = supports.pairs_of(number)
-    size, n_tokens = int(supports.sizes[number]), supports.n_tokens
+    size = int(supports.sizes[number])
+    n_tokens = supports.n_tokens
     logs = np.log(supports.probabilities[pairs])
-    gap = np.log(step_size * supports.shares[number] * n_tokens * step / size)
-    base = -(size * gap + logs.sum()) / n_tokens
+    gap = np.log(step_size * supports.shares[number] * n_tokens * step / size)  # g
+    base = -(size * gap + logs.sum()) / n_tokens  # b
     logits = np.full(n_tokens, base)
     logits[supports.tokens[pairs]] += gap + logs
     return logits

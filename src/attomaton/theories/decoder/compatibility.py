@@ -48,10 +48,13 @@ class Compatibility:
 
     @property
     def met(self) -> bool:
+        """Whether W is a proof that the log-odds are compatible."""
         return self.miss <= MET_TOLERANCE
 
     @property
     def decided(self) -> bool:
+        """Whether W or c is a proof."""
+        # a conflict must be far above the rounding of a balanced sum
         return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
 
     @property
@@ -66,14 +69,18 @@ class Compatibility:
 
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
-    first = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
+    """Solve for W by least squares, given h_j in the rows of ``features``; take c from what remains."""
+    first = np.flatnonzero(np.diff(supports.row) == 0)  # followed by a pair of the same context
     second = first + 1
     log_odds = np.log(supports.probabilities[first] / supports.probabilities[second])
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
     nonzero = singular > NEGLIGIBLE_FEATURE * singular.max(initial=0.0)
     has_features = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
-    reduced = np.where(has_features, left[:, nonzero] * singular[nonzero], 0.0)  # features, along the axes
-    rank, rows = int(nonzero.sum()), np.arange(len(first))
+    # h_j in coordinates along the axes, shape (n_contexts, rank); exactly 0 if h_j = 0
+    reduced = np.where(has_features, left[:, nonzero] * singular[nonzero], 0.0)
+    rank = int(nonzero.sum())
+    rows = np.arange(len(first))
+    # the left side of each equation, (e_z − e_z')h_jᵀ, as a row of coefficients of the entries of W
     equations = np.zeros((len(first), supports.n_tokens, rank))
     equations[rows, supports.tokens[first]] += reduced[supports.row[first]]
     equations[rows, supports.tokens[second]] -= reduced[supports.row[first]]
@@ -92,7 +99,8 @@ def _solve_least_squares(matrix: Float64, right: Float64) -> Float64:
 
 
 def _contradict(residual: Float64, matrix: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
-    """The residual as weights of the equations whose left sides cancel; their balance and conflict."""
+    """The residual as weights c of the equations whose left sides cancel; their balance and conflict."""
+    # a least-squares residual is perpendicular to the columns of the matrix: solved twice, to few roundings
     residual = residual - matrix @ _solve_least_squares(matrix, residual)
     residual = np.where(np.abs(residual) > ROUNDED_WEIGHT * np.abs(residual).max(), residual, 0.0)
     weights = residual / np.abs(residual).sum()

@@ -12,7 +12,7 @@ and after many steps L hardly changes from one to the next. So k steps are taken
 
 which is the exact step at k = 1 and stable at any k: its matrix is diagonal plus rank one, so it costs as
 much as a softmax. N steps take N/k of these; Richardson extrapolation over eight values of k leads to k = 1.
-The last two orders give the error, and N is as large as that allows.
+The last two orders give the error, and N is as large as that allows (:func:`follow_levels`).
 
 A level is stored as x = L − ln p minus its mean under p, a token outside as its logit minus the same mean.
 Then CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference of large numbers at any step.
@@ -72,11 +72,12 @@ def find_levels(supports: Supports) -> Levels:
     groups = _group_counts(supports, slice(None))
     once = np.ones(len(groups.offsets) - 1, np.int64)
     if max(groups.counts.max(initial=0), groups.sizes.max(initial=0)) > np.iinfo(np.int32).max:
-        return _levels_of(groups, once, supports)  # one course for each context
-    words = np.column_stack([groups.counts, groups.sizes]).astype(np.int32).ravel()
-    offsets, words, contexts = sum_equal_rows(2 * groups.offsets, words, once)
-    counts, sizes = words[::2].astype(np.int64), words[1::2].astype(np.int64)
-    return _levels_of(_CountGroups(offsets // 2, counts, sizes), contexts, supports)
+        return _levels_of(groups, once, supports)  # one course for each context: equal rows must be int32
+    # one row for each context, count and size of each group in turn; equal rows become one
+    numbers = np.column_stack([groups.counts, groups.sizes]).astype(np.int32).ravel()
+    offsets, numbers, contexts = sum_equal_rows(2 * groups.offsets, numbers, once)
+    distinct = _CountGroups(offsets // 2, numbers[::2].astype(np.int64), numbers[1::2].astype(np.int64))
+    return _levels_of(distinct, contexts, supports)
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
@@ -89,38 +90,39 @@ def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, 
 
 
 class _CountGroups(NamedTuple):
-    """The tokens of each context with equal counts, ascending by count, as ragged rows."""
+    """The tokens of each context in groups of equal counts, as ragged rows: one row for each context."""
 
-    offsets: Int64
-    counts: Int64
-    sizes: Int64
-    of_pair: Int64 = np.empty(0, np.int64)
+    offsets: Int64  # where the groups of each context begin, shape (n_contexts + 1,)
+    counts: Int64  # ascending within a context, shape (n_groups,)
+    sizes: Int64  # number of tokens, shape (n_groups,)
+    of_pair: Int64 = np.empty(0, np.int64)  # the group of each (context, token) pair, shape (n_pairs,)
 
 
 def _group_counts(supports: Supports, pairs: slice) -> _CountGroups:
-    context, counts = supports.row[pairs], supports.counts[pairs]
-    order = np.lexsort((counts, context))
-    context, counts = context[order], counts[order]
+    # the groups of a range of (context, token) pairs, which are those of consecutive contexts
+    order = np.lexsort((supports.counts[pairs], supports.row[pairs]))
+    context = supports.row[pairs][order]
+    counts = supports.counts[pairs][order]
     begins = (np.diff(context, prepend=-1) != 0) | (np.diff(counts, prepend=-1) != 0)
     starts = np.flatnonzero(begins)
     of_pair = np.empty(len(order), np.int64)
     of_pair[order] = np.cumsum(begins) - 1
-    offsets = offsets_of(np.bincount(context[starts] - context[0]))
+    offsets = offsets_of(np.bincount(context[starts] - context[0]))  # contexts counted from the first
     return _CountGroups(offsets, counts[starts], np.diff(np.append(starts, len(order))), of_pair)
 
 
 def _levels_of(groups: _CountGroups, contexts: Int64, supports: Supports) -> Levels:
-    """The levels of contexts: one for each group of tokens, then one for the tokens outside."""
+    """The levels of each row of groups, which stands for a number of ``contexts`` with equal counts."""
     starts, ends = groups.offsets[:-1], groups.offsets[1:]
     totals = np.add.reduceat(groups.counts * groups.sizes, starts)
     n_outside = supports.n_tokens - np.add.reduceat(groups.sizes, starts)
     probabilities = groups.counts / totals[rows_of(groups.offsets)]
     return Levels(
-        groups.offsets + np.arange(len(groups.offsets)),
-        np.insert(probabilities, ends, 0.0),
-        np.insert(groups.sizes.astype(np.float64), ends, n_outside.astype(np.float64)),
-        totals / supports.n_positions,
-        contexts,
+        offsets=groups.offsets + np.arange(len(groups.offsets)),  # each row before has one level outside
+        probabilities=np.insert(probabilities, ends, 0.0),
+        tokens=np.insert(groups.sizes.astype(np.float64), ends, n_outside.astype(np.float64)),
+        shares=totals / supports.n_positions,
+        contexts=contexts,
     )
 
 
@@ -136,7 +138,7 @@ class Moment:
     def logits(self) -> Float64:
         """The logit of each level, shape (n_levels,); the logits of all tokens of a context sum to 0."""
         levels = self.levels
-        logits = self.state + _log(levels.probabilities)
+        logits = self.state + _log(levels.probabilities)  # up to one constant for each course
         sums = np.add.reduceat(np.stack([levels.tokens * logits, levels.tokens]), levels.offsets[:-1], axis=1)
         return logits - (sums[0] / sums[1])[rows_of(levels.offsets)]
 
@@ -144,9 +146,8 @@ class Moment:
     def excess(self) -> float:
         """CE − H: the mean of Σ p ln(p/q) over all positions."""
         levels = self.levels
-        return float(
-            (levels.contexts * levels.shares) @ np.log1p(_Descent(levels, 0.0).find_slack(self.state))
-        )
+        slack = _Descent(levels, 0.0).find_slack(self.state)  # at any step size
+        return float((levels.contexts * levels.shares) @ np.log1p(slack))
 
 
 def follow_levels(
@@ -176,15 +177,16 @@ def _split_levels(levels: Levels) -> Iterator[Levels]:
     for first, last in pairwise(sorted({*borders, len(levels.shares)})):
         rows = slice(offsets[first], offsets[last])
         yield Levels(
-            offsets[first : last + 1] - offsets[first],
-            levels.probabilities[rows],
-            levels.tokens[rows],
-            levels.shares[first:last],
-            levels.contexts[first:last],
+            offsets=offsets[first : last + 1] - offsets[first],
+            probabilities=levels.probabilities[rows],
+            tokens=levels.tokens[rows],
+            shares=levels.shares[first:last],
+            contexts=levels.contexts[first:last],
         )
 
 
 def _log(probabilities: Float64) -> Float64:
+    # ln p of each level, and 0 for levels outside the support, whose state has no ln p
     return np.log(np.where(probabilities > 0, probabilities, 1.0))
 
 
@@ -192,23 +194,30 @@ class _Descent:
     """Gradient descent on a batch of courses, from x of each level to x after one or more steps."""
 
     def __init__(self, levels: Levels, step_size: float) -> None:
-        self._probabilities, self._tokens = levels.probabilities, levels.tokens
-        self._outside, self._course = levels.offsets[1:] - 1, rows_of(levels.offsets)
-        self._step_size, self._rate = step_size, step_size * levels.shares[self._course]
+        self._probabilities = levels.probabilities
+        self._tokens = levels.tokens
+        self._outside = levels.offsets[1:] - 1  # the last level of each course
+        self._course = rows_of(levels.offsets)  # the course of each level
+        self._step_size = step_size
+        self._rate = step_size * levels.shares[self._course]  # ηπ
         self._mass = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        # allowed: the number of steps that the last error allows at once
-        state, now, allowed = self._centre(-_log(self._probabilities)), 0, 0.0
+        """The state after each of these ascending steps from W = 0; the first ``exact`` are taken singly."""
+        state = self._centre(-_log(self._probabilities))  # equal logits
+        now = 0
+        allowed = 0.0  # steps that may be taken at once, by the last error
         for step in steps:
             while now < step:
                 n_steps = min(int(allowed), step - now)
                 if now >= exact and n_steps > EXTRAPOLATIONS:
                     ahead, error = self.extrapolate(state, n_steps)
+                    # the error grows like the 8th power of the steps: aim at 0.8 of the largest number
                     growth = 0.8 * (LOGIT_TOLERANCE / max(error, 1e-99)) ** (1 / EXTRAPOLATIONS)
                     allowed = n_steps * min(max(growth, 0.2), 4.0)
                     if error <= LOGIT_TOLERANCE:
-                        state, now = ahead, now + n_steps
+                        state = ahead
+                        now += n_steps
                         continue
                     if allowed > 2 * EXTRAPOLATIONS:  # try again with fewer
                         continue
@@ -217,9 +226,12 @@ class _Descent:
                             f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
                             "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
+                # single steps for an eighth of the time so far, then another attempt
                 allowed = 2.0 * EXTRAPOLATIONS
-                for _ in range(min(max(EXTRAPOLATIONS, now // 8), step - now)):
-                    state, now = self.step(state, 1.0), now + 1
+                n_single = min(max(EXTRAPOLATIONS, now // 8), step - now)
+                for _ in range(n_single):
+                    state = self.step(state, 1.0)
+                now += n_single
             yield state
 
     def find_slack(self, state: Float64) -> Float64:
@@ -230,21 +242,26 @@ class _Descent:
     def step(self, state: Float64, n_steps: float) -> Float64:
         """Take ``n_steps`` steps by one implicit step, which is gradient descent itself for a single step."""
         log_scale = -np.log1p(self.find_slack(state))
+        # pull = p − q, with q the softmax p eˣ / Σ; outside p is 0 and q is eˣ / Σ
         pull = -self._probabilities * np.expm1(state + log_scale[self._course])
         softmax = self._probabilities - pull
         softmax[self._outside] = np.exp(state[self._outside] + log_scale)
         pull[self._outside] = -softmax[self._outside]
+        # with d = L' − L, κ = (k − 1)ηπ q and f(L') = f(L) − ηπ q ∘ (d − q·d): d = (move + κ q·d)/(1 + κ),
+        # and taking the mean of both sides under q gives the number q·d (shift)
         stiffness = (n_steps - 1.0) * self._rate * softmax
         damping = 1.0 / (1.0 + stiffness)
-        move, weight = n_steps * self._rate * pull, self._tokens * softmax * damping
+        move = n_steps * self._rate * pull
+        weight = self._tokens * softmax * damping
         shift = np.bincount(self._course, weight * move) / np.bincount(self._course, weight)
         return self._centre(state + damping * (move + stiffness * shift[self._course]))
 
     def extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
-        """The state after ``n_steps`` steps, and a bound on the error; infinite if the steps overflow."""
+        """The state after ``n_steps`` steps, and an error estimate; infinite if the steps overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             ahead, change = self._richardson(state, n_steps)
             squares = np.bincount(self._course, self._mass * change**2)
+        # near the limit CE − H is quadratic in the distance to it: so √slack is the distance to compare with
         relative = np.sqrt(squares / (self.find_slack(state) + LEAST_EXCESS))
         errors = np.append(relative, np.abs(change[self._tokens > 0]))
         return ahead, float(np.nan_to_num(errors, nan=np.inf).max())
@@ -256,6 +273,7 @@ class _Descent:
             ahead = state
             for _ in range(n_parts):
                 ahead = self.step(ahead, n_steps / n_parts)
+            # Neville's scheme: orders[i] and finer[i] have removed i powers of k − 1 from the error
             finer = [ahead]
             for order, coarse in enumerate(orders, 1):
                 ratio = (n_steps / (n_parts - order) - 1.0) / (n_steps / n_parts - 1.0)
@@ -318,11 +336,13 @@ class StoppedDecoder:
     def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
         """ln p of ``labels``, shape (n,), after ``contexts`` of token ids, shape (n, width)."""
         supports = self.supports
-        label_ids, width = check_int64(labels, "labels"), supports.contexts.shape[1]
+        width = supports.contexts.shape[1]
+        label_ids = check_int64(labels, "labels")
         context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
         check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
         check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
         number, occurs = supports.number_all(context_ids)
+        # pairs as keys context · V + token, ascending; a label without a key is outside the support
         keys = supports.row * supports.n_tokens + supports.tokens
         pairs = number * supports.n_tokens + label_ids
         index = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
@@ -331,7 +351,9 @@ class StoppedDecoder:
 
     @property
     def _log_sums(self) -> Float64:
-        levels, logits = self.moment.levels, self.moment.logits
+        """ln Σ e^logit over all tokens, shape (n_contexts,)."""
+        levels = self.moment.levels
+        logits = self.moment.logits
         starts = levels.offsets[:-1]
         top = np.maximum.reduceat(logits, starts)
         raised = levels.tokens * np.exp(logits - top[rows_of(levels.offsets)])
@@ -339,6 +361,7 @@ class StoppedDecoder:
 
 
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
+    """The decoder with all contexts after each of these ascending steps."""
     levels, level_of_pair = list_levels(supports)
     for moment in follow_levels(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level_of_pair, step_size)

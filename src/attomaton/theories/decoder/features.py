@@ -2,14 +2,13 @@
 
 Contexts are queries, and supports are components above all other tokens. Tokens are embedded as unit vectors
 of R^V and contexts as their features in an additional R^d, so that the block (tokens, contexts) of the
-solvers' W is the decoder's.
+solvers' W is the decoder's. :func:`solve_decoder` gives them edges and choices.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base.borders import check_floats
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
@@ -38,6 +37,7 @@ MOST_FEATURE_PAIRS = 100_000
 
 
 def check_features(features: object, n_rows: int, noun: str = "contexts") -> Float64:
+    # the features as float64, if they are a finite table with ``n_rows`` rows; ``noun`` names these
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
         raise UnsupportedOption(f"features is not a table of numbers; give an array with {n_rows:,} rows")
@@ -79,25 +79,29 @@ class SolvedDecoder:
 
 
 def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
-    size, width = supports.n_tokens, features.shape[1]
-    unit, scale = scale_rows(features)
-    embeddings = np.zeros((size + len(supports), size + width))
-    embeddings[:size, :size] = np.eye(size)
-    embeddings[size:, size:] = unit
+    """Solve for direction and finite part; ``features`` have the shape (n_contexts, dim)."""
+    n_tokens = supports.n_tokens
+    n_nodes = n_tokens + len(supports)  # token z has the id z for the solvers, and context j the id V + j
+    scaled_features, scale = scale_rows(features)
+    embeddings = np.zeros((n_nodes, n_tokens + features.shape[1]))
+    embeddings[:n_tokens, :n_tokens] = np.eye(n_tokens)
+    embeddings[n_tokens:, n_tokens:] = scaled_features
     components = find_components(list_edges(supports))
     separation = separate(components, embeddings)
     hard = solve_graph_svm(components, embeddings=embeddings)
     merged = _merge(hard.components, supports)
     soft = solve_luce(list_choices(supports, merged), hard.components, embeddings=embeddings)
-    scores = np.zeros((len(supports), size + len(supports)))
+    scores = np.zeros((len(supports), n_nodes))
     nodes = hard.components
-    scores[nodes.query_of_node - size, nodes.token_of_node] = column(soft.scores, "score")
-    return SolvedDecoder(separation, hard, soft, scale, merged, scores[:, :size])
+    scores[nodes.query_of_node - n_tokens, nodes.token_of_node] = column(soft.scores, "score")
+    return SolvedDecoder(separation, hard, soft, scale, merged, scores[:, :n_tokens])
 
 
 def list_edges(supports: Supports) -> EdgeTable:
     """Contexts as queries V + j: a cycle through each support, and edges from it to every other token."""
-    size, first = supports.n_tokens, supports.tokens[supports.offsets[:-1]]
+    size = supports.n_tokens
+    first = supports.tokens[supports.offsets[:-1]]  # one token of each support, whose component beats others
+    # in the cycle each token beats the next one of its support, and the last beats the first
     next_pair = np.arange(len(supports.tokens)) + 1
     next_pair[supports.offsets[1:] - 1] = supports.offsets[:-1]
     in_cycle = supports.sizes[supports.row] > 1
@@ -120,9 +124,10 @@ def list_edges(supports: Supports) -> EdgeTable:
 def list_choices(supports: Supports, merged: Bool) -> ChoiceTable:
     """Every next token as a choice from the support of its context and the tokens inseparable from it."""
     sizes = merged.sum(axis=1)
-    tied = sizes[supports.row] > 1
+    tied = sizes[supports.row] > 1  # a single token is no choice
     context = supports.row[tied]
     starts = offsets_of(sizes)[:-1]
+    # the merged tokens of all contexts in a row; from these, those of the context of each choice
     members = np.nonzero(merged)[1].astype(np.int32)[ranges_of(starts[context], sizes[context])]
     offsets = offsets_of(sizes[context])
     columns = {
@@ -132,25 +137,22 @@ def list_choices(supports: Supports, merged: Bool) -> ChoiceTable:
         "multiplicities": (offsets, np.ones(len(members), np.int32)),
         "count": supports.counts[tied],
     }
-    table: pa.Table = make_table(CHOICE_SCHEMA, columns)
-    return ChoiceTable(table)
+    return ChoiceTable(make_table(CHOICE_SCHEMA, columns))
 
 
 def _inside(supports: Supports) -> Bool:
-    inside = np.zeros((len(supports), supports.n_tokens), bool)
-    inside[supports.row, supports.tokens] = True
-    return inside
+    # whether each token follows each context, shape (n_contexts, n_tokens)
+    return law_of(supports) > 0
 
 
 def _merge(components: Components, supports: Supports) -> Bool:
-    """Which tokens share the component of each context's support."""
+    """Which tokens share the component of each context's support, shape (n_contexts, n_tokens)."""
     is_token = components.token_of_node < supports.n_tokens
+    token = components.token_of_node[is_token]
     context = components.query_of_node[is_token].astype(np.int64) - supports.n_tokens
     inside = _inside(supports)
-    component = np.full(inside.shape, -1, np.int64)
-    component[context, components.token_of_node[is_token]] = np.asarray(components.component_of_node)[
-        is_token
-    ]
+    component = np.full(inside.shape, -1, np.int64)  # −1: the token is no node of the context
+    component[context, token] = np.asarray(components.component_of_node)[is_token]
     of_support = component[np.arange(len(supports)), supports.tokens[supports.offsets[:-1]]][:, None]
     return inside | ((component == of_support) & (of_support >= 0))
 
@@ -193,13 +195,9 @@ class EmbeddedLimit(Printed):
     def certified(self) -> bool:
         """Whether direction, finite part, separability and compatibility are all proved."""
         separation = self.solved.separation
-        proofs = (self.solved.hard.certificate.certified, self.solved.soft.certificate.certified)
-        return (
-            all(proofs)
-            and separation.decided
-            and separation.residual <= BALANCED
-            and self.compatibility.decided
-        )
+        solved = self.solved.hard.certificate.certified and self.solved.soft.certificate.certified
+        separated = separation.decided and separation.residual <= BALANCED
+        return solved and separated and self.compatibility.decided
 
     def expect(self) -> "EmbeddedLimit":
         """Return the limit itself if it is certified; otherwise raise ``UncertifiedSolution``."""
@@ -244,7 +242,8 @@ class EmbeddedLimit(Printed):
         vector = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
         same = np.flatnonzero((self.features == vector).all(axis=1))
         if len(same):
-            members, scores = self.solved.merged[same[0]], self.solved.scores[same[0]]
+            members = self.solved.merged[same[0]]
+            scores = self.solved.scores[same[0]]
         else:
             members, scores = self._extend(vector)
         probabilities = np.zeros(len(members))
@@ -252,16 +251,18 @@ class EmbeddedLimit(Printed):
         return probabilities / probabilities.sum()
 
     def _extend(self, vector: Float64) -> tuple[Bool, Float64]:
-        """The tokens that share the limit for features that no context has, and their finite scores."""
+        """Which tokens share the limit for features h that no context has, and their finite scores W* h."""
         growing = self.direction @ vector
+        # negated, so that a token is a member if a number is NaN
         members = ~(growing < growing.max() - self._error * float(np.linalg.norm(vector)))
         law = law_of(self.supports)[:, members]
         if (law == law[:, :1]).all():  # one token, or tokens that no context distinguishes
             return members, np.zeros(len(members))
+        # h as a combination of the contexts that tie all members, since their finite scores are known
         rows = self.solved.merged[:, members].all(axis=1)
         weights = np.linalg.lstsq(self.features[rows].T, vector, rcond=None)[0]
         _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
-        # outside the rows' span W h is 0
+        # what remains of h may lie outside the span of all features, where W is 0
         left = axes[singular > 0] @ (vector - weights @ self.features[rows])
         if np.linalg.norm(left) > COMBINED_TOLERANCE * np.linalg.norm(vector):
             raise UncertifiedSolution(
@@ -275,10 +276,10 @@ class EmbeddedLimit(Printed):
     def _error(self) -> float:
         """Error bound for differences of growing scores, for features of length 1."""
         bounds = self.solved.hard.certificate
+        # the bounds are on ‖W^mm‖², so their gap bounds the squared distance to W^mm; ‖e_z − e_z'‖ is √2
+        distance = np.sqrt(abs(bounds.upper - bounds.lower))
         rounding = len(self.features[0]) * np.finfo(np.float64).eps * np.sqrt(max(bounds.upper, 0.0))
-        return float(
-            np.sqrt(2.0) * (np.sqrt(abs(bounds.upper - bounds.lower)) + rounding) / self.solved.scale
-        )
+        return float(np.sqrt(2.0) * (distance + rounding) / self.solved.scale)
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
         """W after many steps, W* + W^mm ln(ηt), shape (n_tokens, dim), up to bounded terms outside W*."""
@@ -301,13 +302,18 @@ class EmbeddedLimit(Printed):
         members = np.flatnonzero(self.solved.merged[number])
         order = members[np.argsort(-probabilities[members], kind="stable")]
         pairs = self.supports.pairs_of(number)
-        counts = np.zeros(self.supports.n_tokens, np.int64)
+        counts = np.zeros(self.supports.n_tokens, np.int64)  # inseparable tokens have no count
         counts[self.supports.tokens[pairs]] = self.supports.counts[pairs]
         scores = self.solved.scores[number, order]
-        alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
-        names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
-        columns = probabilities[order], scores - scores.mean(), counts[order]
-        return DecoderExplanation(f"context {number}", names, *columns, self.supports.n_tokens, alike)
+        return DecoderExplanation(
+            context=f"context {number}",
+            tokens=tuple(name_token(self.vocabulary, token) for token in order.tolist()),
+            probabilities=probabilities[order],
+            finite=scores - scores.mean(),
+            counts=counts[order],
+            n_tokens=self.supports.n_tokens,
+            alike=int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The results and proofs as JSON values."""
@@ -325,6 +331,7 @@ class EmbeddedLimit(Printed):
         }
 
     def _block(self, weights: Any) -> Float64:
+        # the block (tokens, contexts) of a solver's W, for the features as given, shape (n_tokens, dim)
         table: Any = weights.toarray() if hasattr(weights, "toarray") else weights
         size = self.supports.n_tokens
         return np.asarray(table, np.float64)[:size, size:] / self.solved.scale

@@ -1,7 +1,7 @@
 """Compute the limit of a softmax decoder under gradient descent from a corpus."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any, Unpack, cast, overload
 
@@ -31,8 +31,14 @@ NAMED_CONTEXTS = {"unigram": 1, "bigram": 2, "trigram": 3}
 # Number of n-grams whose keys fit in 64 bits.
 MOST_KEYS = 1 << 62
 
+# The largest n of n-grams.
+MOST_GRAM = 64
+
 # Number of positions listed at once.
 POSITIONS_AT_ONCE = 1 << 21
+
+# The sizes of a corpus that a pass counts: documents, tokens and labels.
+N_SIZES = len(fields(CorpusSizes))
 
 
 def read_width(context: object) -> int:
@@ -42,7 +48,7 @@ def read_width(context: object) -> int:
             return NAMED_CONTEXTS[context] - 1
         name, _, number = context.partition(":")
         if name == "ngram" and number.isascii() and number.isdigit():
-            return whole_number(int(number), "the n of context", least=1, most=64) - 1
+            return whole_number(int(number), "the n of context", least=1, most=MOST_GRAM) - 1
     raise UnsupportedOption(
         f"context is {show(context)}; give 'bigram', 'ngram:3' or another number, or an array of features "
         "with a row for each label"
@@ -65,13 +71,14 @@ class CountNext(PlainPass):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
+        return {"read": N_SIZES, "pairs": self.n_tokens ** (self.width + 1)}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
-        yield "read", np.arange(3), np.array(count_read(chunk)), None
+        yield "read", np.arange(N_SIZES), np.array(count_read(chunk)), None
+        # the position of each token in its document; a label has `width` tokens before it there
         position = np.arange(len(chunk.ids)) - chunk.documents[rows_of(chunk.documents)]
         labels = np.flatnonzero(position >= self.width)
-        gram = np.arange(-self.width, 1)
+        gram = np.arange(-self.width, 1)  # a context and its label, relative to the label
         ids = chunk.ids if self.frequent is None else self.frequent.ids[chunk.ids]
         for first in range(0, len(labels), POSITIONS_AT_ONCE):
             grams = ids[labels[first : first + POSITIONS_AT_ONCE, None] + gram].astype(np.int64)
@@ -81,8 +88,9 @@ class CountNext(PlainPass):
 def add_supports(
     width: int, n_tokens: int, add_up: AddUp, frequent: Frequent | None = None
 ) -> tuple[Supports, CorpusSizes]:
+    """Count the next tokens of contexts of ``width`` tokens, with the engine behind ``add_up``."""
     if n_tokens ** (width + 1) > MOST_KEYS:
-        most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
+        most = max(n for n in range(1, MOST_GRAM + 1) if n_tokens**n <= MOST_KEYS)
         raise UnsupportedOption(
             f"the {width + 1}-grams of {n_tokens:,} tokens cannot be numbered in 64 bits; use at most "
             f"context='ngram:{most}', or fewer tokens (most_frequent)"
@@ -94,7 +102,7 @@ def add_supports(
             f"no document has {width + 1:,} tokens, which a context and its next token need; use longer "
             "documents, or shorter contexts"
         )
-    read = CorpusSizes(*(counted.get(key, 0) for key in range(3)))
+    read = CorpusSizes(*(counted.get(key, 0) for key in range(N_SIZES)))
     return supports_of(sums["pairs"].keys, sums["pairs"].counts, width, n_tokens), read
 
 
@@ -186,6 +194,7 @@ def learn_decoder(
 
 
 def _check_options(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
+    # the options of reading, and the number of most frequent tokens
     remaining: dict[str, Any] = dict(options)
     most_frequent = remaining.pop("most_frequent", None)
     if "window" in remaining:
@@ -199,13 +208,14 @@ def _embed(
 ) -> EmbeddedLimit:
     if not isinstance(tokens, Chunk):
         raise UnsupportedOption("features need a corpus in memory; give the documents with engine='memory'")
+    # the supports of contexts given by features, one row for each label in the order of the text
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
-    starts_document = np.zeros(len(ids) + 1, bool)
+    starts_document = np.zeros(len(ids) + 1, bool)  # one more, since empty documents may end the corpus
     starts_document[tokens.documents[:-1]] = True
     labels = ids[~starts_document[:-1]].astype(np.int64)
     table = check_features(features, len(labels), "labels (tokens with another before them)")
     size = tokens.n_tokens if frequent is None else frequent.n_tokens
-    contexts, context_of_label = np.unique(table, axis=0, return_inverse=True)
+    contexts, context_of_label = np.unique(table, axis=0, return_inverse=True)  # equal rows are one
     keys, counts = np.unique(context_of_label.reshape(-1) * size + labels, return_counts=True)
     context, token = np.divmod(keys, size)
     offsets = np.searchsorted(context, np.arange(len(contexts) + 1))

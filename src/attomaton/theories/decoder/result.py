@@ -20,6 +20,7 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.theories.decoder.closed_form import asymptote, direct_column, squared_norm
 from attomaton.theories.decoder.course import (
+    Levels,
     StoppedDecoder,
     find_levels,
     follow_decoder,
@@ -33,6 +34,12 @@ DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
 SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
 READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
+# Maximum number of entries of W as a dense table: 512 MB.
+LARGEST_WEIGHTS = 1 << 26
+
+# Number of contexts to print.
+FREQUENT = 8
+
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
     """Read and check the contents of a stored decoder."""
@@ -42,17 +49,10 @@ def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
     size = run.manifest["vocabulary_size"]
     contexts = flat.reshape(len(offsets) - 1, width)
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
-    if (contexts != supports.contexts).any():
+    if (contexts != supports.contexts).any():  # ids beyond int32
         raise ValueError("contexts are not token ids")
     read = CorpusSizes(*(check_size(run.manifest[name], MOST_COUNTED, name) for name in READ_SIZES))
     return supports, read, read_vocabulary(run.records, size)
-
-
-# Maximum number of entries of W as a dense table: 512 MB.
-LARGEST_WEIGHTS = 1 << 26
-
-# Number of contexts to print.
-FREQUENT = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,12 +123,13 @@ class DecoderLimit(Tabular):
             logits = self.logits_at(context, step, step_size)
             raised = np.exp(logits - logits.max())
             return raised / raised.sum()
-        _check_step(0, step_size)
+        _check_step(0, step_size)  # a wrong step size is an error even if it is not used
         number = self._index_of(context)
         size = self.supports.n_tokens
         if number is None:
             return np.full(size, 1.0 / size)
-        probabilities, pairs = np.zeros(size), self.supports.pairs_of(number)
+        pairs = self.supports.pairs_of(number)
+        probabilities = np.zeros(size)
         probabilities[self.supports.tokens[pairs]] = self.supports.probabilities[pairs]
         return probabilities
 
@@ -211,10 +212,11 @@ class DecoderLimit(Tabular):
         return cls(*load_run(path, DECODER, unpack_decoder))
 
     @cached_property
-    def _levels(self) -> Any:
+    def _levels(self) -> Levels:
         return find_levels(self.supports)
 
     def _column(self, context: Any, find_column: Callable[..., Float64], *arguments: Any) -> Float64:
+        # find_column(supports, index of the context, *arguments); 0 for a context that never occurs
         number = self._index_of(context)
         size = self.supports.n_tokens
         return np.zeros(size) if number is None else find_column(self.supports, number, *arguments)
@@ -240,7 +242,7 @@ class DecoderLimit(Tabular):
 
     def _blocks(self) -> list[Block]:
         supports = self.supports
-        inside = (supports.sizes * supports.totals).sum() / supports.n_positions
+        inside = (supports.sizes * supports.totals).sum() / supports.n_positions  # size of the support
         facts = [
             ("contexts", f"{len(supports):,}, with {len(supports.tokens):,} different next tokens in all"),
             ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, averaged over positions"),

@@ -23,13 +23,9 @@ from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, make_table
 from attomaton.corpora.samples import MAX_TOKENS
 
+_CONTEXT = pa.large_list(pa.int32())
 SUPPORTS = pa.schema(
-    [
-        ("context", pa.large_list(pa.int32())),
-        ("token", pa.int32()),
-        ("count", pa.int64()),
-        ("probability", pa.float64()),
-    ]
+    {"context": _CONTEXT, "token": pa.int32(), "count": pa.int64(), "probability": pa.float64()}
 )
 
 
@@ -42,6 +38,7 @@ class CorpusSizes:
     n_labels: int
 
 
+# A *pair* is a context with one of its next tokens; pairs are sorted by context, then by token.
 @dataclass(frozen=True, eq=False, repr=False)
 class Supports(Tabular):
     """The tokens that follow each distinct context (its support), with counts.
@@ -64,7 +61,8 @@ class Supports(Tabular):
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
             raise MismatchedParts(f"contexts is not a table of token ids with one row per context; {MEND}")
         check_ids(contexts.ravel(), size, "a token of a context")
-        offsets, tokens = check_int64(self.offsets, "offsets"), check_int64(self.tokens, "tokens")
+        offsets = check_int64(self.offsets, "offsets")
+        tokens = check_int64(self.tokens, "tokens")
         counts = check_int64(self.counts, "counts")
         check_offsets(offsets, len(tokens), "offsets of supports")
         check_lengths("tokens and counts", tokens=tokens, counts=counts)
@@ -87,10 +85,14 @@ class Supports(Tabular):
         return len(self.offsets) - 1
 
     def _table(self) -> pa.Table:
-        width = self.contexts.shape[1]
-        contexts = np.arange(len(self.tokens) + 1) * width, self.contexts[self.row].ravel()
-        columns = {"context": contexts, "token": self.tokens.astype(np.int32)}
-        return make_table(SUPPORTS, {**columns, "count": self.counts, "probability": self.probabilities})
+        offsets = np.arange(len(self.tokens) + 1) * self.contexts.shape[1]
+        columns = {
+            "context": (offsets, self.contexts[self.row].ravel()),  # a list column: offsets and values
+            "token": self.tokens.astype(np.int32),
+            "count": self.counts,
+            "probability": self.probabilities,
+        }
+        return make_table(SUPPORTS, columns)
 
     @cached_property
     def row(self) -> Int64:
@@ -99,6 +101,7 @@ class Supports(Tabular):
 
     @cached_property
     def sizes(self) -> Int64:
+        """The number of next tokens of each context, shape (n_contexts,)."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -140,6 +143,7 @@ class Supports(Tabular):
         if contexts.ndim != 2 or contexts.shape[1] != width:
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
         inside: Bool = np.all((contexts >= 0) & (contexts < self.n_tokens), axis=1)
+        # contexts with ids outside the vocabulary are looked up as zeros, and then not counted
         keys = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
         index = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
         return index, inside & (self._keys[index] == keys)
@@ -158,6 +162,7 @@ def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
+    # the rows of tokens that `pack_contexts` packed, shape (n, width)
     contexts = np.empty((len(keys), width), np.int32)
     for column in reversed(range(width)):
         keys, contexts[:, column] = np.divmod(keys, n_tokens)
@@ -194,7 +199,8 @@ def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int
     contexts = sorted(table)
     sizes = [len(table[context]) for context in contexts]
     pairs = [pair for context in contexts for pair in sorted(table[context].items())]
-    tokens, counts = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    tokens = np.array([token for token, _ in pairs], np.int64)
+    counts = np.array([count for _, count in pairs], np.int64)
     offsets = np.cumsum([0, *sizes])
     rows = np.array(contexts, np.int32).reshape(len(contexts), width)
     return Supports(rows, offsets, tokens, counts, size if n_tokens is None else n_tokens)

@@ -7,7 +7,7 @@ import numpy as np
 
 from attomaton.base.errors import EmptyContext
 from attomaton.base.options import whole_number
-from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed, count_noun
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.prompts import read_context
 from attomaton.corpora.samples import MAX_TOKENS
@@ -26,12 +26,12 @@ def find_context(context: Any, supports: Supports, vocabulary: Vocabulary | None
     ids, names = read_context(context, size, vocabulary)
     if len(ids) < width:
         raise EmptyContext(
-            f"the context has {len(ids):,} token{'s' * (len(ids) != 1)}, but this decoder reads the last "
+            f"the context has {count_noun(len(ids), 'token')}, but this decoder reads the last "
             f"{width:,}; use a longer context"
         )
     last = ids[-width:]
     if vocabulary is not None and vocabulary.tokens[-1] == RARE:
-        last = np.minimum(last, size - 1)  # words that learning merged into one token
+        last = np.minimum(last, size - 1)  # words that learning merged into one token, the last
     return " ".join(map(names, last.tolist())), supports.find(last)
 
 
@@ -59,6 +59,7 @@ class DecoderExplanation(Printed):
 
     @property
     def support(self) -> int:
+        """The number of tokens that follow."""
         return len(self.tokens)
 
     @property
@@ -80,6 +81,7 @@ class DecoderExplanation(Printed):
 
     @property
     def sentence(self) -> str:
+        """How often the context occurs, and what this means for its logits."""
         if not self.support:
             return (
                 f"{self.context!r} never precedes a token, so its weights stay 0 and all "
@@ -89,11 +91,11 @@ class DecoderExplanation(Printed):
         begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
         if self.support == self.n_tokens:
             return f"{begin}, so no logit diverges: logits converge to the log-odds of the corpus."
-        sharing = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
-        shared = f"{sharing if self.alike else 'No other context has'} this support."
+        others = count_noun(self.alike, "other context has", "other contexts have")
         return (
             f"{begin}. Their logits exceed all others by an amount that grows like ln t; inside the support, "
-            f"differences converge to log-odds. {shared}"
+            "differences converge to log-odds. "
+            f"{others if self.alike else 'No other context has'} this support."
         )
 
     def _rows(self, shown: int) -> list[tuple[Any, ...]]:
@@ -113,25 +115,25 @@ class DecoderExplanation(Printed):
 def explain_support(
     name: str, number: int | None, supports: Supports, vocabulary: Vocabulary | None
 ) -> DecoderExplanation:
+    """Explain the context with this name and index; None if it never occurs."""
     if number is None:
-        nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
-        return DecoderExplanation(name, (), *nothing, supports.n_tokens, 0)
+        none = np.zeros(0)
+        return DecoderExplanation(name, (), none, none, none.astype(np.int64), supports.n_tokens, alike=0)
     pairs = supports.pairs_of(number)
-    tokens, probabilities, counts = (
-        supports.tokens[pairs],
-        supports.probabilities[pairs],
-        supports.counts[pairs],
-    )
+    tokens = supports.tokens[pairs]
+    counts = supports.counts[pairs]
+    probabilities = supports.probabilities[pairs]
     order = np.argsort(-counts, kind="stable")
     logs = np.log(probabilities)
+    # supports of equal size as a table, one row for each: where do they begin, and which equal this one
     same_size = supports.offsets[:-1][supports.sizes == len(tokens)]
     is_alike = (supports.tokens[same_size[:, None] + np.arange(len(tokens))] == tokens).all(axis=1)
     return DecoderExplanation(
-        name,
-        tuple(name_token(vocabulary, token) for token in tokens[order].tolist()),
-        probabilities[order],
-        (logs - logs.mean())[order],
-        counts[order],
-        supports.n_tokens,
-        int(is_alike.sum()) - 1,
+        context=name,
+        tokens=tuple(name_token(vocabulary, token) for token in tokens[order].tolist()),
+        probabilities=probabilities[order],
+        finite=(logs - logs.mean())[order],
+        counts=counts[order],
+        n_tokens=supports.n_tokens,
+        alike=int(is_alike.sum()) - 1,  # without this context
     )

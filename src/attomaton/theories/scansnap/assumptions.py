@@ -1,18 +1,16 @@
 """Measure the assumptions of the second theory on a corpus; where the paper says "much", a factor of ten."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from attomaton.base.ragged import sum_at
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.pulls import features_of
 
-_sparse: Any = sparse
-
+# Where the paper says "much larger" or "much faster", this factor is required.
 MUCH_LARGER = 10.0
 
 # Number of most frequent classes that are compared pair by pair.
@@ -39,6 +37,7 @@ class Assumption:
 def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
+    """Measure every assumption; ``tolerance`` is that of :meth:`CorpusClasses.distinct`."""
     n_classes = len(classes)
     about_rates = [] if rates is None else [_at_least("fast decoder", rates.ratio, MUCH_LARGER, SLOW_DECODER)]
     return (
@@ -95,26 +94,33 @@ def _at_most(name: str, value: float, bound: float, meaning: str) -> Assumption:
 
 
 def _mean_effective_tokens(classes: CorpusClasses) -> float:
+    # the mean of 1/Σ_l P(l | n)² over the classes n, weighted by their shares
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
     return float(classes.shares @ (1 / squares))
 
 
 def _share_with_several_queries(classes: CorpusClasses) -> float:
+    # the share of the sequences whose label follows at least two queries
     label = classes.labels.astype(np.int64)
-    labels, n_queries = count_keys(unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))[0])
-    return float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
+    label_of_pair, _ = unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))
+    labels, n_queries = count_keys(label_of_pair)
+    has_several = (n_queries > 1)[find_keys(labels, label)]
+    return float(classes.shares[has_several].sum())
 
 
 def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
+    # the share of all tokens before queries, averaged over sequences, that are distinct
     mass = classes.shares[classes.rows] * classes.probabilities
     return float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
 
 
 def mean_overlap(classes: CorpusClasses) -> float:
     """The mean of f_n·f_n' over two different classes drawn by their shares; 0 for a single class."""
-    together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
-    same = float(classes.shares @ classes.shares)
-    return 0.0 if len(classes) == 1 else max(float(together @ together) - same, 0.0) / (1 - same)
+    # Σ_{n ≠ n'} π_n π_n' f_n·f_n' = ‖Σ_n π_n f_n‖² − Σ_n π_n², since ‖f_n‖ = 1
+    mean_feature = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
+    drawn_twice = float(classes.shares @ classes.shares)
+    overlap = max(float(mean_feature @ mean_feature) - drawn_twice, 0.0)
+    return 0.0 if len(classes) == 1 else overlap / (1 - drawn_twice)
 
 
 def largest_overlap(classes: CorpusClasses) -> float:
@@ -122,8 +128,7 @@ def largest_overlap(classes: CorpusClasses) -> float:
     if len(classes) == 1:
         return 0.0
     frequent = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:MOST_COMPARED]))
-    entries = (frequent.features, frequent.tokens, frequent.offsets)
-    features = _sparse.csr_array(entries, shape=(len(frequent), classes.n_tokens))
+    features = features_of(frequent)
     overlaps = (features @ features.T).toarray()
     np.fill_diagonal(overlaps, 0.0)
     return min(float(overlaps.max()), 1.0)

@@ -18,17 +18,11 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.printing import count_noun
 from attomaton.base.ragged import group_borders, largest_of, offsets_of, ranges_of, rows_of, sum_at
 from attomaton.base.tables import Bool, Float64, Int32, Int64, sum_equal_rows
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.graphs.grouping import (
-    count_keys,
-    distinct_keys,
-    find_keys,
-    find_rows,
-    pack_pairs,
-    unpack_pairs,
-)
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_rows, pack_pairs, unpack_pairs
 
 # Number of tokens in memory at a time while counting classes: about half a gigabyte.
 TOKENS_AT_ONCE = 1 << 24
@@ -94,10 +88,9 @@ class CorpusClasses:
         return len(self.queries)
 
     def __repr__(self) -> str:
-        return (
-            f"CorpusClasses({len(self):,} classes of {len(np.unique(self.queries)):,} queries, "
-            f"{self.n_tokens:,} tokens)"
-        )
+        classes = count_noun(len(self), "class", "classes")
+        queries = count_noun(len(np.unique(self.queries)), "query", "queries")
+        return f"CorpusClasses({classes} of {queries}, {self.n_tokens:,} tokens)"
 
     @classmethod
     def from_table(
@@ -107,7 +100,8 @@ class CorpusClasses:
 
         ``queries`` and ``labels`` have one token id per class. ``shares`` are equal by default.
         """
-        query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
+        query = np.asarray(queries, np.int32)
+        label = np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
         _check_classes(query, label, table, share)
@@ -129,10 +123,12 @@ class CorpusClasses:
         A pair with fewer than ``min_samples`` samples that have a token before the query is left out.
         """
         min_samples = whole_number(min_samples, "min_samples", least=1)
-        inside = samples.take(samples.lengths > 1)
+        inside = samples.take(samples.lengths > 1)  # at least one token before the query
         pair = pack_pairs(inside.queries, inside.labels)
-        keys, counts = count_keys(pair)
-        keys, counts = keys[counts >= min_samples], counts[counts >= min_samples]
+        keys, counts = count_keys(pair)  # one class for each pair
+        frequent = counts >= min_samples
+        keys = keys[frequent]
+        counts = counts[frequent]
         if not len(keys):
             raise InvalidSamples(
                 f"no pair of query and label has {min_samples:,} samples with a token before the query; "
@@ -140,7 +136,7 @@ class CorpusClasses:
             )
         class_of_sample, is_counted = find_rows(keys, pair)
         entries, occurrences = _count_entries(inside.take(is_counted), class_of_sample[is_counted])
-        rows, tokens = unpack_pairs(entries)
+        rows, tokens = unpack_pairs(entries)  # rows are classes
         totals = np.bincount(rows, weights=occurrences, minlength=len(keys))
         queries, labels = unpack_pairs(keys)
         return cls(
@@ -157,6 +153,7 @@ class CorpusClasses:
 
     @cached_property
     def rows(self) -> Int64:
+        """Return the class of each entry, shape (n_entries,)."""
         return rows_of(self.offsets)
 
     @cached_property
@@ -170,12 +167,12 @@ class CorpusClasses:
     def features(self) -> Float64:
         """Divide the probabilities of each class by their Euclidean norm, shape (n_entries,)."""
         squares = np.add.reduceat(self.probabilities**2, self.offsets[:-1])
-        return self.probabilities / np.repeat(np.sqrt(squares), np.diff(self.offsets))
+        return self.probabilities / np.sqrt(squares)[self.rows]
 
     @cached_property
     def concentration(self) -> Float64:
         """Return the largest share of each token's occurrences in one class, shape (n_tokens,), or 0."""
-        mass = self.shares[self.rows] * self.probabilities
+        mass = self.shares[self.rows] * self.probabilities  # share of all sequences × P(l | n)
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
         total = sum_at(self.tokens, mass, self.n_tokens)
         return np.divide(most, total, out=np.zeros(self.n_tokens), where=total > 0)
@@ -224,7 +221,7 @@ class CorpusClasses:
     def query_shares(self) -> tuple[Int64, Float64]:
         """Return the queries and their shares of all sequences, most frequent first."""
         queries = distinct_keys(self.queries.astype(np.int64))
-        row = find_keys(queries, self.queries.astype(np.int64))
+        row, _ = find_rows(queries, self.queries.astype(np.int64))
         share: Float64 = np.bincount(row, weights=self.shares).astype(np.float64)
         order = np.argsort(-share, kind="stable")
         return queries[order], share[order]
@@ -273,9 +270,12 @@ def draw_linear_classes(
 def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int64]:
     """The pairs of class and token before the query, packed and ascending, and their counts."""
     order = np.argsort(class_of_sample, kind="stable")
-    owner, starts, lengths = class_of_sample[order], samples.starts[order], samples.lengths[order] - 1
+    owner = class_of_sample[order]
+    starts = samples.starts[order]
+    lengths = samples.lengths[order] - 1  # the query is not counted
     ends = np.cumsum(lengths)
-    # batches are whole classes, so that only their tokens are in memory
+    # a batch has about TOKENS_AT_ONCE tokens; it begins at the first sample of a class, so that classes are
+    # whole, and the pairs of one batch come before those of the next
     full = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
     borders = np.searchsorted(owner, owner[full])
     counted: list[tuple[Int64, Int64]] = []
@@ -288,6 +288,7 @@ def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int
 
 
 def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
+    # raise ``InvalidSamples`` unless the arguments of ``from_table`` fit together and describe classes
     if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
         raise InvalidSamples(
             f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "
@@ -306,33 +307,33 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
     """One class for each distinct query, label and multiset of keys; samples without a key are left out."""
-    masked = 0 if query_is_key else 1
-    usable = samples.take(samples.lengths > masked)
+    n_not_keys = 0 if query_is_key else 1  # tokens at the end of a context
+    usable = samples.take(samples.lengths > n_not_keys)
     if not len(usable):
         raise InvalidSamples("no sample has a token before its query (its last token); use longer contexts")
-    lengths = usable.lengths - masked
-    starts = offsets_of(lengths)
+    lengths = usable.lengths - n_not_keys
+    borders = offsets_of(lengths)
     keys = usable.values[ranges_of(usable.starts, lengths)]
-    sorted_keys = unpack_pairs(np.sort(pack_pairs(rows_of(starts), keys)))[1]  # in each sample, ascending
-    # equal samples become one: rows of query, label and sorted keys are compared
+    sorted_keys = unpack_pairs(np.sort(pack_pairs(rows_of(borders), keys)))[1]  # in each sample, ascending
+    # one ragged row for each sample: query, label, sorted keys; samples with equal rows are one class
     query_and_label = np.stack([usable.queries, usable.labels], axis=1)
-    words = np.insert(sorted_keys, np.repeat(starts[:-1], 2), query_and_label.ravel())
-    offsets, words, n_samples = sum_equal_rows(
-        starts + 2 * np.arange(len(starts)), words, np.ones(len(usable), np.int64)
-    )
-    first, lengths = offsets[:-1], np.diff(offsets) - 2
-    is_key = np.ones(len(words), bool)
+    ids = np.insert(sorted_keys, np.repeat(borders[:-1], 2), query_and_label.ravel())
+    row_offsets = borders + 2 * np.arange(len(borders))  # each row before has two ids more than keys
+    row_offsets, ids, n_samples = sum_equal_rows(row_offsets, ids, np.ones(len(usable), np.int64))
+    first = row_offsets[:-1]
+    n_keys = np.diff(row_offsets) - 2
+    is_key = np.ones(len(ids), bool)
     is_key[first] = is_key[first + 1] = False
-    owner = np.repeat(np.arange(len(n_samples)), lengths)
-    entries, occurrences = count_keys(pack_pairs(owner, words[is_key]))
+    class_of_key = np.repeat(np.arange(len(n_samples)), n_keys)
+    entries, occurrences = count_keys(pack_pairs(class_of_key, ids[is_key]))
     rows, tokens = unpack_pairs(entries)
     return CorpusClasses(
-        queries=words[first],
-        labels=words[first + 1],
+        queries=ids[first],
+        labels=ids[first + 1],
         shares=n_samples / n_samples.sum(),
         offsets=group_borders(rows, len(n_samples)),
         tokens=tokens,
-        probabilities=occurrences / lengths[rows],
+        probabilities=occurrences / n_keys[rows],
         n_tokens=usable.n_tokens,
-        lengths=lengths.astype(np.float64),
+        lengths=n_keys.astype(np.float64),
     )

@@ -11,14 +11,16 @@ default is the second paper's head, with f_n = c_n/‖c_n‖, the one-hot next t
     Ẏ   = η_Y Σ_n π_n f_n (x_n − α_n)ᵀ,            α_n = softmax(Yᵀ f_n)
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
-from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that precede a query ever move, and all
-columns of tokens that are never a label are equal, so one column is stored for them. This is exact.
+from Y = Z = 0 (Equations 4 and 5 of the paper). The growth factor of class n follows Ḃ_n = ż_l / f_{nl}²,
+with l the most probable distinct token of the class; without any it is NaN. Only rows of tokens that precede
+a query ever move, and all columns of tokens that are never a label are equal, so one column is stored for
+them. :func:`solve_flow` integrates :class:`FlowEquation` from 0, and returns a :class:`LayerFlow`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,34 +74,38 @@ def integrate_flow(
     return solution.y.T
 
 
+class LayerSlope(NamedTuple):
+    """The time derivatives of Y and Z, and the attention at which they were computed."""
+
+    decoder: Float64  # Ẏ, with the shape of Y
+    scores: Float64  # Ż, shape (n_queries, n_keys)
+    attention: Float64  # c_n, shape (n_classes, n_keys)
+
+
 def find_slope(
     reduced: ReducedCorpus, head: DecoderHead, rates: Rates, decoder: Float64, scores: Float64
-) -> tuple[Float64, Float64, Float64]:
-    """Compute Ẏ and Ż at Y and Z (``decoder`` and ``scores``), and c_n, shape (n_classes, n_keys)."""
+) -> LayerSlope:
+    """Compute Ẏ and Ż at Y (``decoder``) and Z (``scores``) by the equations above."""
     attention = reduced.attention(scores)
-    _, gain, decoder_slope = head.slope(reduced, attention, decoder)
-    gain = gain - (attention * gain).sum(axis=1, keepdims=True)
-    score_slope = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * gain)
-    return rates.decoder * decoder_slope, rates.attention * score_slope, attention
+    of_head = head.slope(reduced, attention, decoder)
+    centred_gain = of_head.gain - (attention * of_head.gain).sum(axis=1, keepdims=True)  # g_n − c_n·g_n
+    score_slope = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * centred_gain)
+    return LayerSlope(rates.decoder * of_head.decoder, rates.attention * score_slope, attention)
 
 
 @dataclass(frozen=True, eq=False)
 class FlowEquation:
-    """The differential equation of the state: Y, Z and B, flattened into one vector in this order.
-
-    Y has the shape (n_keys, n_labels + 1), but no columns if the head trains no decoder, and Z (n_queries,
-    n_keys). B has one number for each of the classes ``followed``; ``leading`` is the key of the most
-    probable distinct token of each of these classes.
-    """
+    """The differential equation of the state: Y, Z and B, flattened into one vector in this order."""
 
     reduced: ReducedCorpus
     head: DecoderHead
     rates: Rates
-    followed: Int64
-    leading: Int64
+    followed: Int64  # the classes whose B is in the state, shape (n_followed,)
+    leading: Int64  # the column, among the keys, of the most probable distinct token of each of these
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        # of Y and Z; Y has no columns if the head trains no decoder
         decoder, scores = self.reduced.shapes
         return decoder if self.head.trains_decoder else (decoder[0], 0), scores
 
@@ -116,16 +122,16 @@ class FlowEquation:
         return decoder.reshape(*before, n_keys, n_columns), scores.reshape(*before, n_queries, n_keys), growth
 
     def slope(self, state: Float64) -> Float64:
+        """The time derivative of one state, shape (size,)."""
         decoder, scores, _ = self.split(state)
-        decoder_slope, score_slope, attention = find_slope(
-            self.reduced, self.head, self.rates, decoder, scores
-        )
+        slope = find_slope(self.reduced, self.head, self.rates, decoder, scores)
         queries = self.reduced.query_index[self.followed]
-        squared_norm = (attention[self.followed] ** 2).sum(axis=1)
-        growth_slope = (
-            score_slope[queries, self.leading] * squared_norm / attention[self.followed, self.leading] ** 2
-        )
-        return np.concatenate([decoder_slope.ravel(), score_slope.ravel(), growth_slope])
+        attention = slope.attention[self.followed]
+        # Ḃ_n = ż_l / f_{nl}² with f_n = c_n/‖c_n‖, so Ḃ_n = ż_l ‖c_n‖² / c_{nl}², l the leading token
+        squared_norm = (attention**2).sum(axis=1)
+        on_leading = attention[np.arange(len(attention)), self.leading]
+        growth_slope = slope.scores[queries, self.leading] * squared_norm / on_leading**2
+        return np.concatenate([slope.decoder.ravel(), slope.scores.ravel(), growth_slope])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,8 +141,7 @@ class LayerFlow:
     The corpus is ``reduced`` to the tokens in use; ``rates`` are the learning rates, and ``head`` reads
     attention. ``decoder`` is Y, shape (n_times, n_keys, n_labels + 1), whose last column stands for all
     tokens that are not a label; a head without a decoder has no columns. ``scores`` is Z, shape (n_times,
-    n_queries, n_keys). ``growth`` is B_n, shape (n_times, n_classes): the integral of ż_l / f_{nl}² for the
-    most probable distinct token l of class n, NaN if there is none or if it was not requested.
+    n_queries, n_keys). ``growth`` is B_n, shape (n_times, n_classes), NaN if it was not requested.
     """
 
     reduced: ReducedCorpus
@@ -161,7 +166,7 @@ class LayerFlow:
     def loss(self) -> Float64:
         """Mean loss of the head, −ln α at the correct token, shape (n_times,)."""
         moments = zip(self.attention(), self.decoder, strict=True)
-        losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in moments]
+        losses = [self.head.slope(self.reduced, weights, decoder).losses for weights, decoder in moments]
         return np.array(losses) @ self.reduced.classes.shares
 
 
@@ -205,13 +210,15 @@ def solve_flow(
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
     """
-    rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
+    rtol = real_number(rtol, "rtol", least=1e-13)
+    atol = real_number(atol, "atol", least=1e-20)
     reduced = ReducedCorpus(classes)
     if isinstance(head, MassHead):
         _check_labels_are_keys(classes)
-    distinct = reduced.probabilities * reduced.is_distinct
-    followed = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)
-    equation = FlowEquation(reduced, head, rates, followed, leading=distinct[followed].argmax(axis=1))
+    distinct_law = reduced.probabilities * reduced.is_distinct  # P(l | n) of distinct tokens, otherwise 0
+    followed = np.flatnonzero(distinct_law.max(axis=1) > 0) if growth else np.empty(0, np.int64)
+    leading = distinct_law[followed].argmax(axis=1)
+    equation = FlowEquation(reduced, head, rates, followed, leading)
     grid = np.asarray(times, np.float64)
     states = integrate_flow(
         equation.slope, equation.size, grid, rtol=rtol, atol=atol, most_slopes=most_slopes
@@ -223,6 +230,7 @@ def solve_flow(
 
 
 def _check_labels_are_keys(classes: CorpusClasses) -> None:
+    # the entries of a class are its keys; of these, the entries whose token is the label of the class
     with_label = classes.rows[classes.tokens == classes.labels[classes.rows]]
     if len(np.unique(with_label)) < len(classes):
         raise InvalidSamples(

@@ -14,7 +14,7 @@ from attomaton.theories.scansnap.law import Rates, find_class_times
 # Maximum size of Y and Z together that can be followed in seconds.
 FEW_NUMBERS = 3000
 
-# Maximum size of the laws of all classes.
+# Maximum size of the table P(l | n) of all classes.
 MAX_LAW = 1_000_000
 
 
@@ -34,6 +34,7 @@ class FollowedQuery:
 
 
 def can_follow(classes: CorpusClasses) -> bool:
+    # whether Y, with a row per token and a column per label and for all others, and Z are small enough
     n_used = len(np.union1d(classes.tokens, classes.labels))
     n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
     return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW
@@ -56,8 +57,10 @@ def follow_attention(
             f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no limit"
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
-    reduced, end = flow.reduced, flow.scores[-1]
+    reduced = flow.reduced
+    end = flow.scores[-1]
     shares = classes.shares[:, None]
+    # mean attention of each query's classes to the keys, shape (n_queries, n_keys)
     before, after = (
         reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
         for scores in (np.zeros_like(end), end)

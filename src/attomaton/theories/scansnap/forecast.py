@@ -6,7 +6,7 @@ one of the query's own classes only. Tokens fade in the order of their pulls, th
 their scores (:mod:`~attomaton.theories.scansnap.pulls`). For tokens that are distinct over all classes this
 is the order of P(l | n), as in claim 3 of the paper. The decoder of class n learns at the rate η_Y π_n, so
 turn and snap are those of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝
-Γ).
+Γ). :func:`forecast_queries` makes one :class:`QueryForecast` for each of the most frequent queries.
 """
 
 from dataclasses import dataclass
@@ -114,12 +114,13 @@ def forecast_queries(
     for query, share, (tokens, pulls) in zip(
         queries.tolist(), shares.tolist(), find_pulls(classes, queries[:n_queries]), strict=False
     ):
-        rows = np.flatnonzero(classes.queries == query)
+        rows = np.flatnonzero(classes.queries == query)  # its classes, then by descending share
         rows = rows[np.argsort(-classes.shares[rows], kind="stable")]
         of_query = classes.take(rows)
         distinct, entries = find_distinct(of_query, tolerance)
-        fading = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")
-        distinct, entries = distinct[fading], entries[fading]
+        fading = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")  # smallest pull first
+        distinct = distinct[fading]
+        entries = entries[fading]
         forecasts.append(
             QueryForecast(
                 query=query,
@@ -140,7 +141,7 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """The distinct tokens of these classes, ascending, and the index of an entry of each."""
+    """The distinct tokens of these classes, ascending, and the entry of each in the class that has most."""
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities

@@ -1,12 +1,12 @@
 """The heads of the two papers, which read attention, compute a loss, and return a gradient.
 
 :class:`MassHead` reads the attention on the label (first paper). :class:`TiedHead` and :class:`LearnedHead`
-normalise attention and decode it to logits (second paper), with Y = s·I fixed or Y trained from 0. Every head
-returns −∂L/∂c_n up to a multiple of the vector of ones, which the flow removes.
+normalise attention and decode it to logits (second paper), with Y = s·I fixed or Y trained from 0. The flow
+calls ``head.slope(reduced, attention, decoder)`` with the attention c_n of each class n and the decoder Y.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -15,8 +15,17 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.grouping import find_keys
 from attomaton.theories.scansnap.reduced import ReducedCorpus
 
-# The loss of each class, (n_classes,); −∂L/∂c, (n_classes, n_keys); Ẏ at η_Y = 1, of the shape of Y.
-Slope = tuple[Float64, Float64, Float64]
+
+class HeadSlope(NamedTuple):
+    """The losses that a head computes, and their derivatives.
+
+    ``losses`` is −ln α at the label, shape (n_classes,). ``gain`` is −∂L/∂c_n up to a multiple of 𝟙, shape
+    (n_classes, n_keys). ``decoder`` is Ẏ for η_Y = 1, with the shape of Y; 0 if Y is not trained.
+    """
+
+    losses: Float64
+    gain: Float64
+    decoder: Float64
 
 
 @dataclass(frozen=True)
@@ -33,14 +42,14 @@ class MassHead:
 
     trains_decoder: ClassVar[bool] = False
 
-    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Return the loss of each class, its derivative −∂L/∂c, and zeros for Y, which is not trained."""
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> HeadSlope:
+        """Return the losses −ln c_n[label] and −∂L/∂c_n = 1/c_n at the label, elsewhere 0."""
         row = np.arange(len(attention))
-        column = find_keys(reduced.keys, reduced.labels)[reduced.label_index]
-        on_label = attention[row, column]
+        label_key = find_keys(reduced.keys, reduced.labels)[reduced.label_index]  # its column in attention
+        on_label = attention[row, label_key]
         gain = np.zeros_like(attention)
-        gain[row, column] = 1 / on_label
-        return -np.log(on_label), gain, np.zeros_like(decoder)
+        gain[row, label_key] = 1 / on_label
+        return HeadSlope(-np.log(on_label), gain, np.zeros_like(decoder))
 
 
 @dataclass(frozen=True)
@@ -57,11 +66,11 @@ class LearnedHead:
 
     trains_decoder: ClassVar[bool] = True
 
-    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Return the loss of each class, its derivative −∂L/∂c, and the time derivative of Y for η_Y = 1."""
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> HeadSlope:
+        """Return the losses, −∂L/∂c_n, and Ẏ = Σ_n π_n f_n (x_n − α_n)ᵀ with the shares π_n."""
         decoded = decode_attention(attention, decoder, reduced.label_index, reduced.classes.n_tokens)
         decoder_slope = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
-        return decoded.losses, decoded.gain, decoder_slope
+        return HeadSlope(decoded.losses, decoded.gain, decoder_slope)
 
 
 @dataclass(frozen=True)
@@ -79,14 +88,14 @@ class TiedHead:
     scale: float
     trains_decoder: ClassVar[bool] = False
 
-    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Return the loss of each class, its derivative −∂L/∂c, and zeros for Y, which is not trained."""
-        tokens = reduced.tokens
-        fixed = np.zeros((len(reduced.keys), len(tokens) + 1))
-        fixed[np.arange(len(fixed)), find_keys(tokens, reduced.keys)] = self.scale
-        answer = find_keys(tokens, reduced.labels)[reduced.label_index]
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> HeadSlope:
+        """Return the losses and −∂L/∂c_n; ``decoder`` has no columns, since Y is not trained."""
+        # s·I on the rows of the keys, with a column for each token in use and one for all others
+        fixed = np.zeros((len(reduced.keys), len(reduced.tokens) + 1))
+        fixed[np.arange(len(fixed)), find_keys(reduced.tokens, reduced.keys)] = self.scale
+        answer = find_keys(reduced.tokens, reduced.labels)[reduced.label_index]
         decoded = decode_attention(attention, fixed, answer, reduced.classes.n_tokens)
-        return decoded.losses, decoded.gain, np.zeros_like(decoder)
+        return HeadSlope(decoded.losses, decoded.gain, np.zeros_like(decoder))
 
 
 DecoderHead = MassHead | LearnedHead | TiedHead
@@ -123,14 +132,16 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
     [0.6931]
     """
     norms = np.linalg.norm(attention, axis=1, keepdims=True)
-    features, row = attention / norms, np.arange(len(attention))
+    features = attention / norms
+    row = np.arange(len(attention))
     n_others = n_tokens - decoder.shape[1] + 1
     logits = features @ decoder
+    # ln Σ e^logit over the tokens of the last column: so the softmax has their total probability there
     logits[:, -1] += np.log(n_others) if n_others else -np.inf
     log_probabilities = log_softmax(logits, axis=1)
     missed = -np.exp(log_probabilities)
     missed[row, answer] += 1.0
-    returned = missed @ decoder.T  # the shared column, and its probability, count once per token
+    returned = missed @ decoder.T  # with total probabilities, Y (x − α) sums over all tokens
     tangent = returned - features * (features * returned).sum(axis=1, keepdims=True)
-    missed[:, -1] /= max(n_others, 1)
+    missed[:, -1] /= max(n_others, 1)  # from the total to a single token
     return DecoderOutput(-log_probabilities[row, answer], features, missed, returned, tangent / norms)

@@ -5,9 +5,10 @@ class n are h·(M x_n − 1), with
 
     (M − 1) h + (e^{M h} − 1)/M = η_Y t / K,        γ = (M − 1)² h / (M − 1 + e^{M h})
 
-where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With one
-common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that B = ¼ ln(1 + 4Γ/C₀). The paper prints ¼
-ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
+where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2, for K
+equally frequent classes over M tokens. With one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so
+that B = ¼ ln(1 + 4Γ/C₀), where C₀ is a constant of the start. The paper prints ¼ ln(C₀ + 4Γ), which is not 0
+at t = 0, and γ in two pieces; here it is one function. :class:`SnapLaw` has γ, Γ, B and their landmarks.
 """
 
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class Rates(Checked):
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
         """Return the rates at which the flow matches SGD with momentum μ: η/(1 − μ)."""
         plain = cls(decoder, attention)
+        # 12 digits, so that a momentum of 0.9 multiplies by 10 and not by 10.000000000000002
         scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
         return cls(plain.decoder * scale, plain.attention * scale)
 
@@ -66,8 +68,9 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     if not (np.isfinite(target) & (target >= 0)).all():
         raise UnsupportedOption("times must be finite and at least 0")
     size = float(whole_number(n_tokens, "n_tokens", least=2))
+    # Newton's method on M times the equation, from an upper bound: the roots if either term is left out
     root = np.minimum(target * size / (size - 1), np.log1p(size * target))
-    for _ in range(100):
+    for _ in range(100):  # far more than needed: convergence is quadratic
         raised = np.exp(root)
         step = ((size - 1) * root + raised - 1 - size * target) / (size - 1 + raised)
         root = np.maximum(root - step, 0.0)
@@ -103,6 +106,7 @@ class SnapLaw(Checked):
 
     @property
     def constant(self) -> float:
+        """The constant C₀."""
         return 1 / self.n_classes if self.start is None else self.start
 
     def clock(self, time: ArrayLike) -> Float64:
@@ -115,7 +119,8 @@ class SnapLaw(Checked):
 
     def gain(self, time: ArrayLike) -> Float64:
         """Return the gain γ(t) that is back-propagated to attention."""
-        exponent, n_wrong = self.exponent(time), self.n_tokens - 1
+        exponent = self.exponent(time)
+        n_wrong = self.n_tokens - 1
         return n_wrong**2 / self.n_tokens * exponent / (n_wrong + np.exp(exponent))
 
     def integral(self, time: ArrayLike) -> Float64:
@@ -155,7 +160,7 @@ class SnapLaw(Checked):
         from scipy.optimize import brentq
 
         half = self.steepness(self.turn / 2) / 2
-        low, high = self.turn / 2, self.turn
+        low, high = self.turn / 2, self.turn  # steepness falls, and is above half at `low`
         while self.steepness(high) > half:
             low, high = high, 2 * high
         root: Any = brentq(lambda time: float(self.steepness(time) - half), low, high, rtol=1e-12)
@@ -165,7 +170,7 @@ class SnapLaw(Checked):
     def snap_of_slow_growth(self) -> float:
         """The snap if 4Γ ≪ C₀ and M is large, t = (K/η_Y)(w + w/(w − 2)) with w = ln M + ln(w/(w − 2))."""
         logarithm = np.log(self.n_tokens)
-        exponent = max(logarithm, 2.0) + 1.0
+        exponent = max(logarithm, 2.0) + 1.0  # w, by fixed-point iteration from above its pole at 2
         for _ in range(200):
             exponent = logarithm + np.log(exponent / (exponent - 2))
         return (exponent + exponent / (exponent - 2)) * self.n_classes / self.rates.decoder
@@ -178,6 +183,7 @@ class SnapLaw(Checked):
 
 
 def find_class_times(shares: Float64, n_tokens: int, rates: Rates) -> tuple[Float64, Float64]:
-    """Turn and snap of classes, given their shares of the corpus, for M tokens and slow attention."""
+    """The turns and snaps of classes with these shares of the corpus, for slow attention."""
+    # a class with share π learns like one of 1/π equal classes: the times of one class at rate 1, over η_Y π
     single = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW_ATTENTION)
     return single.turn / (rates.decoder * shares), single.snap / (rates.decoder * shares)

@@ -8,8 +8,8 @@ x_n the one-hot next token, and the scores of query m with
     g_{nl} = Σ_{n': next token of n' = next token of n} π_{n'} f_{n'l} − (1/M) Σ_{n'} π_{n'} f_{n'l}.
 
 So a token is raised under a query if it precedes the next token of that query's classes, anywhere in the
-corpus, more often than the other tokens of those classes do. This needs no assumption: no token need be
-distinct, no class orthogonal to another. For a token of a single class n of the whole corpus the pull is
+corpus, more often than the other tokens of those classes do. This needs no assumption. For a token of a
+single class n of the whole corpus the pull is
 
     p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
 
@@ -32,6 +32,7 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 _sparse: Any = sparse
+
 # Number of values gathered at a time.
 VALUES_AT_ONCE = 1 << 23
 
@@ -40,17 +41,19 @@ PULL_NOISE = 1e-12
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The tokens before each of these queries, ascending, with the initial pull p_m on them."""
+    """The tokens before each of these queries, ascending, with the initial pull p_m on each of them."""
+    # rows of label_features: Σ_{n: next token of n = label} π_n f_n, sparse, shape (n_labels, n_tokens)
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
     weights = (classes.shares, (label_of, np.arange(len(classes))))
-    label_features = _sparse.csr_array(weights, shape=(len(labels), len(classes))) @ _features_of(classes)
+    label_features = _sparse.csr_array(weights, shape=(len(labels), len(classes))) @ features_of(classes)
     label_features.sort_indices()
     mean_features = np.asarray(label_features.sum(axis=0)).ravel() / classes.n_tokens
     return [_find_pull(classes, query, label_of, label_features, mean_features) for query in queries]
 
 
-def _features_of(classes: CorpusClasses) -> Any:
+def features_of(classes: CorpusClasses) -> Any:
+    """f_n of each class as a sparse array, shape (n_classes, n_tokens)."""
     entries = (classes.features, classes.tokens, classes.offsets)
     return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
 
@@ -64,12 +67,14 @@ def _find_pull(
         raise UnknownToken(f"token {query} is not the query of a class; use one of .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
-    sizes: list[Float64] = []  # of the terms of each pull, to tell noise
+    sizes: list[Float64] = []  # |terms| of each pull: a pull far smaller than these is rounding noise
     for batch in _split_batches(rows, np.diff(label_features.indptr)[label_of[rows]]):
         chosen = classes.take(batch)
-        products = _features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
+        # f_n times the features of its label: these include π_n f_n > 0, so its entries are those of f_n
+        products = features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
         products.sort_indices()
         direct = products.data - chosen.features * mean_features[chosen.tokens]  # f_n ∘ g_n
+        # f_n ∘ f_n (f_n·g_n), with f_n·g_n summed over the entries of class n
         radial = chosen.features**2 * sum_at(chosen.rows, direct, len(batch))[chosen.rows]
         share = chosen.shares[chosen.rows]
         pulls.append(share * (direct - radial))
@@ -83,7 +88,7 @@ def _find_pull(
 
 
 def _split_batches(rows: Int64, n_values: Int64) -> Iterator[Int64]:
-    """The rows in batches for which about VALUES_AT_ONCE values are gathered."""
+    """The rows in batches with about VALUES_AT_ONCE values each; ``n_values`` counts those of each row."""
     limits = np.arange(VALUES_AT_ONCE, int(n_values.sum()), VALUES_AT_ONCE)
     borders = np.searchsorted(np.cumsum(n_values), limits, side="right")
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(rows)]])).tolist()):

@@ -11,19 +11,22 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 
+# A key is a token that precedes a query. The rows and columns of all tables count keys, labels, queries and
+# classes from 0; `keys`, `labels` and `queries` have the token ids of these rows and columns.
 @dataclass(frozen=True, eq=False)
 class ReducedCorpus:
-    """The numbers of a corpus that the flow needs, on the tokens and labels in use."""
+    """The tables of a corpus that the flow needs, on the tokens, labels and queries in use."""
 
     classes: CorpusClasses
 
     @cached_property
     def keys(self) -> Int64:
-        """The tokens that precede a query, shape (n_keys,)."""
+        """The ids of the tokens that precede a query, ascending, shape (n_keys,)."""
         return distinct_keys(self.classes.tokens.astype(np.int64))
 
     @cached_property
     def tokens(self) -> Int64:
+        """The ids of keys and labels together, ascending."""
         return distinct_keys(np.concatenate([self.keys, self.labels]))
 
     @cached_property
@@ -44,18 +47,21 @@ class ReducedCorpus:
 
     @cached_property
     def padded_law(self) -> tuple[Int64, Float64]:
-        """Positions among the keys, and P(l | n), of each class's tokens, padded with 0 to equal width."""
+        """The keys of each class and P(l | n), shape (n_classes, width), padded with 0 to equal width."""
         width = int(np.diff(self.classes.offsets).max())
+        # the most probable keys first, so that the first `width` columns have all keys of each class
         positions = np.argsort(-self.probabilities, axis=1, kind="stable")[:, :width]
         law = np.take_along_axis(self.probabilities, positions, axis=1)
         return positions, law / law.sum(axis=1, keepdims=True)
 
     @cached_property
     def query_index(self) -> Int64:
+        """The row in ``queries`` of the query of each class, shape (n_classes,)."""
         return find_keys(self.queries, self.classes.queries.astype(np.int64))
 
     @cached_property
     def label_index(self) -> Int64:
+        """The row in ``labels`` of the label of each class, shape (n_classes,)."""
         return find_keys(self.labels, self.classes.labels.astype(np.int64))
 
     @cached_property
@@ -71,7 +77,7 @@ class ReducedCorpus:
 
     def sum_by_query(self, rows: Float64) -> Float64:
         """Sum rows, shape (n_classes, n), over the classes of each query; shape (n_queries, n)."""
-        order = np.argsort(self.query_index, kind="stable")
+        order = np.argsort(self.query_index, kind="stable")  # classes of one query become neighbours
         return np.add.reduceat(rows[order], run_starts(self.query_index[order]), axis=0)
 
     @cached_property

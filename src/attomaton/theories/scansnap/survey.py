@@ -15,7 +15,7 @@ from attomaton.base.artifacts import FolderKind, build_folder, explained, json_w
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, real_number, whole_number
-from attomaton.base.printing import Block, Grid, Signal
+from attomaton.base.printing import Block, Grid, Signal, count_noun
 from attomaton.base.progress import silent
 from attomaton.base.tables import Int64, make_table, write_parquet
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples_and_vocabulary
@@ -42,22 +42,14 @@ MOST_SLOPES = 2_000
 
 SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
 _ID, _REAL = pa.int32(), pa.float64()
+
 # The tables of a survey on disk; `rank` counts from 1, the first to fade.
 SURVEY_SCHEMAS = {
-    "tokens": pa.schema([("query", _ID), ("token", _ID), ("pull", _REAL)]),
+    "tokens": pa.schema({"query": _ID, "token": _ID, "pull": _REAL}),
     "distinct": pa.schema(
-        [
-            ("query", _ID),
-            ("rank", _ID),
-            ("token", _ID),
-            ("label", _ID),
-            ("probability", _REAL),
-            ("pull", _REAL),
-        ]
+        {"query": _ID, "rank": _ID, "token": _ID, "label": _ID, "probability": _REAL, "pull": _REAL}
     ),
-    "classes": pa.schema(
-        [("query", _ID), ("label", _ID), ("share", _REAL), ("turn", _REAL), ("snap", _REAL)]
-    ),
+    "classes": pa.schema({"query": _ID, "label": _ID, "share": _REAL, "turn": _REAL, "snap": _REAL}),
 }
 
 # Number of tokens of each kind to print.
@@ -90,8 +82,9 @@ class Survey(Tabular):
     vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:
-        n_queries = len(np.unique(self.classes.queries))
-        return f"Survey({len(self.classes):,} classes of {n_queries:,} queries, {self.n_samples:,} samples)"
+        classes = count_noun(len(self.classes), "class", "classes")
+        queries = count_noun(len(np.unique(self.classes.queries)), "query", "queries")
+        return f"Survey({classes} of {queries}, {count_noun(self.n_samples, 'sample')})"
 
     def _table(self) -> pa.Table:
         return self._table_of("tokens")
@@ -134,6 +127,7 @@ class Survey(Tabular):
         return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
+        # one of the tables of SURVEY_SCHEMAS, with the rows of all forecasts
         schema = SURVEY_SCHEMAS[table]
         forecasts = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
@@ -143,10 +137,11 @@ class Survey(Tabular):
     def _blocks(self) -> list[Block]:
         record = self.to_dict(shown=TOKENS_PRINTED)
         forecasts: list[dict[str, Any]] = record["forecasts"]
+        classes = count_noun(record["classes"], "class", "classes")
         blocks: list[Block] = [
-            f"{self.n_samples:,} samples; {record['counted']:,} of them form the {record['classes']:,} "
-            f"classes (pairs of query and label) of {record['queries']:,} queries. The vocabulary has "
-            f"{record['tokens']:,} tokens.",
+            f"{count_noun(self.n_samples, 'sample')}, of which {record['counted']:,} form {classes} (pairs "
+            f"of query and label) of {count_noun(record['queries'], 'query', 'queries')}. The vocabulary has "
+            f"{count_noun(record['tokens'], 'token')}.",
             _grid_distinct(forecasts),
             "snap: the step by which the query's most frequent class is learned and its attention slows.",
             _describe_raised(forecasts),
@@ -250,7 +245,7 @@ def survey_samples(
     --------
     >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
     >>> survey_samples(samples, Rates(decoder=1.0, attention=0.1))
-    Survey(3 classes of 1 queries, 3 samples)
+    Survey(3 classes of 1 query, 3 samples)
     """
     n_queries = whole_number(n_queries, "n_queries", least=1)
     min_samples = whole_number(min_samples, "min_samples", least=1)
@@ -265,29 +260,31 @@ def survey_samples(
     forecasts = forecast_queries(classes, rates, n_queries=n_queries, tolerance=tolerance)
     announce("checking assumptions")
     assumptions = check_assumptions(classes, rates, tolerance=tolerance)
-    followed, until = (), 0.0
+    followed = ()
+    until = 0.0
     if samples.n_tokens <= FEW_TOKENS and rates.ratio >= LEAST_RATIO:
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
             with suppress(UncertifiedSolution):  # the flow may be too stiff
                 end = half_time(classes, rates)
-                queries = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
-                followed, until = queries[:n_queries], end
+                followed = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)[:n_queries]
+                until = end
     return Survey(
         classes, rates, len(samples), forecasts, assumptions, followed, until, samples.skipped, vocabulary
     )
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
-
-    def query(size: int) -> Int64:
-        return np.full(size, forecast.query)
-
+    # the columns of each table of SURVEY_SCHEMAS, with the rows of one query
     return {
-        "tokens": {"query": query(len(forecast.tokens)), "token": forecast.tokens, "pull": forecast.pulls},
+        "tokens": {
+            "query": np.full(len(forecast.tokens), forecast.query),
+            "token": forecast.tokens,
+            "pull": forecast.pulls,
+        },
         "distinct": {
-            "query": query(len(forecast.distinct)),
+            "query": np.full(len(forecast.distinct), forecast.query),
             "rank": 1 + np.arange(len(forecast.distinct)),
             "token": forecast.distinct,
             "label": forecast.labels[forecast.owners],
@@ -295,7 +292,7 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
             "pull": forecast.pulls[np.searchsorted(forecast.tokens, forecast.distinct)],
         },
         "classes": {
-            "query": query(len(forecast.labels)),
+            "query": np.full(len(forecast.labels), forecast.query),
             "label": forecast.labels,
             "share": forecast.class_shares,
             "turn": forecast.turns,
@@ -305,6 +302,7 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
 
 
 def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[str, Any]:
+    # a forecast as JSON values; label, turn and snap are those of the query's most frequent class
     def names(tokens: Int64) -> list[str]:
         return [name(token) for token in tokens.tolist()]
 
@@ -328,11 +326,13 @@ def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[st
 
 
 def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str, Any]:
+    # attention to the most lowered and to the most raised tokens of a query, as JSON values
     columns = (followed.tokens, followed.scores, followed.before, followed.after)
     rows = [
         {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
         for token, score, before, after in zip(*columns, strict=True)
     ]
+    # rows ascend by score, so the lowered tokens come first and the raised ones last
     lowered = rows[: int((followed.scores < -SCORE_NOISE).sum())]
     raised = rows[::-1][: int((followed.scores > SCORE_NOISE).sum())]
     return {"query": name(followed.query), "lowered": lowered[:shown], "raised": raised[:shown]}
