@@ -8,7 +8,6 @@ their distance. :func:`find_ceiling` fits the first two kinds, then the pair tab
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -219,11 +218,8 @@ class RowPairs:
     def n_tokens(self) -> int:
         return self.by_token.shape[0]
 
-    @cached_property
-    def _token_of_key(self) -> Any:
-        return self.by_token.T  # adds the factors of the tokens of each key
-
     def take(self, rows: Bool) -> "RowPairs":
+        """Some of the rows; numbers stay."""
         return RowPairs.of(self.queries[rows], self.n_queries, self.tokens[rows], self.n_tokens)
 
     def scores(self, table: Float64) -> Float64:
@@ -233,7 +229,8 @@ class RowPairs:
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
         """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
-        of_tokens = self._token_of_key @ table[self.n_queries :]
+        # The transpose of the sum over keys adds the factors of the tokens of each key.
+        of_tokens = self.by_token.T @ table[self.n_queries :]
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:

@@ -117,18 +117,15 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     whole_number(repeated, "repeated", least=1)
     batches = _batches_of_tokens(model, repeated)
     shares = _torch.from_numpy(counts.shares)
-    values = list[Tensor]()
+    values = list[Float64]()
     means = list[Tensor]()  # by layer, shape (n_heads, head width)
     for _ in range(model.shape.n_layers):
         of_layer = torch.cat([_find_outputs(model, batch, counts.length, means) for batch in batches])
-        values.append(of_layer)
+        values.append(of_layer.double().numpy())
         means.append(torch.einsum("x,xhd->hd", shares.to(of_layer.dtype), of_layer))
     slopes_of_batches = [_find_slopes(model, batch, counts.length, means, counts.labels) for batch in batches]
-    slopes = [torch.cat(of_layer) for of_layer in zip(*slopes_of_batches, strict=True)]
-    return MeanField(
-        values=[tensor.double().numpy() for tensor in values],
-        slopes=[tensor.double().numpy() for tensor in slopes],
-    )
+    slopes = [torch.cat(of_layer).double().numpy() for of_layer in zip(*slopes_of_batches, strict=True)]
+    return MeanField(values, slopes)
 
 
 def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor]) -> Tensor:
