@@ -8,6 +8,7 @@ their distance. :func:`find_ceiling` fits the first two kinds, then the pair tab
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,6 @@ RIDGE = 1e-3  # half of it times the squares of the table's factors is added to 
 
 MOST_TABLE_STEPS = 60  # iterations of L-BFGS per table
 
-STORED_STEPS = 8  # iterations from which L-BFGS estimates curvature
-
-START_SPREAD = 0.1  # the standard deviation of the factors from which a table is fitted
 
 GAIN = 3e-3  # the share of attention, on documents left out of the fit, that a larger rank must add
 
@@ -176,7 +174,9 @@ def _choose_table(
     unexplained = divergence(attention_held_out, log_softmax(scores[left_out], axis=-1)).sum()
     best = None
     for rank in RANKS:
-        start = START_SPREAD * rng.normal(size=(pairs.n_queries + pairs.n_tokens, rank))
+        start = 0.1 * rng.normal(
+            size=(pairs.n_queries + pairs.n_tokens, rank)
+        )  # small, but not a saddle at 0
         table = fitted_on.fit(scores[~left_out], attention[~left_out], start)
         logs = log_softmax(scores[left_out] + held_out.scores(table), axis=-1)
         remaining = divergence(attention_held_out, logs).sum()
@@ -218,6 +218,10 @@ class RowPairs:
     def n_tokens(self) -> int:
         return self.by_token.shape[0]
 
+    @cached_property
+    def _tokens_of_keys(self) -> Any:
+        return self.by_token.T  # adds the factors of the tokens of each key
+
     def take(self, rows: Bool) -> "RowPairs":
         """Some of the rows; numbers stay."""
         return RowPairs.of(self.queries[rows], self.n_queries, self.tokens[rows], self.n_tokens)
@@ -229,8 +233,7 @@ class RowPairs:
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
         """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
-        # The transpose of the sum over keys adds the factors of the tokens of each key.
-        of_tokens = self.by_token.T @ table[self.n_queries :]
+        of_tokens = self._tokens_of_keys @ table[self.n_queries :]
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:
@@ -253,7 +256,8 @@ class RowPairs:
             loss, gradient = self.loss(flat.reshape(start.shape), fixed, attention)
             return loss, gradient.ravel()
 
-        options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": STORED_STEPS}
+        # The curvature is estimated from the last 8 iterations.
+        options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": 8}
         result: Any = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         return result.x.reshape(start.shape)
 

@@ -459,9 +459,8 @@ class AttentionRung:
     def scores(self, rows: Rows) -> Float64:
         """Return the logarithm of the attention on each position, shape (n_rows, window)."""
         n_rows, window = rows.tokens.shape
-        floor = self.floor
-        if floor is None:
-            floor = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        floor = default if self.floor is None else self.floor
         samples = Samples.from_arrays(
             np.ascontiguousarray(rows.tokens[:, ::-1]).ravel(),  # oldest first
             np.arange(0, n_rows * window + 1, window),

@@ -77,6 +77,10 @@ class Design:
         entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
         return sparse.csr_matrix(entries, shape=(len(tokens), self.n_tokens))
 
+    @cached_property
+    def _token_sums(self) -> Any:
+        return self._occurrences.T  # sums over the keys that have the same token
+
     def scores(self, coefficients: Float64) -> Float64:
         """The scores with these coefficients (size,), shape (n_rows, n_keys)."""
         offsets_end, effects_end = self.borders
@@ -91,7 +95,7 @@ class Design:
         """The adjoint of :meth:`scores`: sums of weights (n_rows, n_keys) by coefficient, shape (size,)."""
         sums = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
-            sums.append(self._occurrences.T @ weights.ravel())  # over the keys that have the same token
+            sums.append(self._token_sums @ weights.ravel())
         sums.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
         return np.concatenate(sums)
 
@@ -128,12 +132,10 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
         while True:
             moved = coefficients + size * step
             new_loss, logs = design.evaluate(moved, attention)
-            enough = loss + SUFFICIENT_DECREASE * size * slope + LOSS_ROUNDING
-            if new_loss <= enough or size < SMALLEST_STEP:
+            if new_loss <= loss + SUFFICIENT_DECREASE * size * slope + LOSS_ROUNDING or size < SMALLEST_STEP:
                 break
             size *= 0.5
-        coefficients = moved
-        loss = new_loss
+        coefficients, loss = moved, new_loss
     return coefficients
 
 

@@ -170,14 +170,12 @@ def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> Cau
 
 @dataclass(frozen=True, eq=False)
 class LayerHeads:
-    """Heads of one layer, of the model or of a draw of random heads: their rows, and rungs to explain them.
-
-    ``own_scores`` are for the ceiling. If the weights of any model cannot be read, they are None for all, so
-    that all models are treated alike.
-    """
+    """Heads of one layer, of the model or of a random draw: their rows, and the rungs to explain them."""
 
     rows: Rows
     rungs: Sequence[LadderRung]
+    # For the ceiling. If the weights of any model cannot be read, they are None for all models, so that all
+    # are treated alike.
     own_scores: OwnScores | None = None
 
 
@@ -257,11 +255,9 @@ class _AuditRun:
     def add_causal(
         self, audits: Mapping[int, HeadAudit], length: int, *, only_top: bool
     ) -> Iterator[tuple[int, HeadAudit]]:
-        """Measure the causal value of heads in the layers that lack it, and yield the audits of these layers.
-
-        If ``only_top``, the heads are the ``TOP`` heads with the largest |z| of next-token seeking.
-        """
+        """Measure the causal value of heads in the layers that lack it; yield the audits of these layers."""
         audit: HeadAudit = join_audits([audits[layer] for layer in sorted(audits)])
+        # By the |z| of next-token seeking, the largest first.
         order: list[int] = np.argsort(-np.abs(np.nan_to_num(audit.seeking.z)), kind="stable").tolist()
         chosen = sorted(audit.heads[index] for index in (order[:TOP] if only_top else order))
         sets: dict[int, list[tuple[Head, ...]]] = {}  # by layer; every head is replaced alone
@@ -295,16 +291,15 @@ def record_all(
     reads_of: Sequence[int] = (),
 ) -> list[Recorded]:
     """Record attention rows, and what attention reads: first of a model, then of each of its ``controls``."""
-    names = ("window", "per_document", "longest", "seed")
-    options: Any = {name: getattr(settings, name) for name in names}
+    options: Any = {name: getattr(settings, name) for name in ("window", "per_document", "longest", "seed")}
     options |= {"layers": layers, "reads_of": reads_of, "progress": tell.advance}
-    same_stream = [
+    # Random heads that read the residual stream of the model are recorded in the pass of the model.
+    joined = [
         control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
     ]
-    # Random heads that read the residual stream of the model are recorded in the pass of the model.
-    if len(same_stream) == len(controls):
+    if len(joined) == len(controls):
         tell(f"recording attention of {model.name}")
-        recorded = record(model, documents, random=same_stream, **options)
+        recorded = record(model, documents, random=joined, **options)
         return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.random)]
     passes = list[Recorded]()
     for recorded_model in (model, *controls):
@@ -316,10 +311,7 @@ def record_all(
 def measure_layer(
     plan: Plan, heads: LayerHeads, random: Sequence[LayerHeads] = (), *, shared: bool = False
 ) -> HeadAudit:
-    """Audit the heads of a layer and compare them with the heads of random draws.
-
-    ``shared`` says that random heads of a draw share one rotation. The model is named by the caller.
-    """
+    """Audit the heads of a layer and compare them with random draws, whose heads may share one rotation."""
     all_fitted, all_scored = plan.split(heads.rows)
     seeking = seek_labels(all_fitted, all_scored, plan.counts)
     measures = {name: getattr(all_scored, name).mean(0, dtype=np.float64) for name in MEASURES}
@@ -340,7 +332,7 @@ def measure_layer(
         if needs_ceilings:
             ceilings.append(find_ceiling(*thinned, draw.own_scores))
     return HeadAudit(
-        model="",
+        model="",  # the caller adds what all layers have in common
         heads=scored.heads,
         ladder=ladder.against(ladders, shared=shared) if random else ladder,
         alone=alone,

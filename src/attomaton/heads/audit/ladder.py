@@ -9,6 +9,7 @@ out for that head. :func:`climb` fits and measures; ``Ladder.against`` adds rand
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,7 @@ class Ladder(Tabular):
 
     def by_column(self, kind: str) -> dict[str, Estimates]:
         """The explained share of each rung, by the column of a table: the kind, and the name of the rung."""
-        return {
-            name_column(kind, name): share for name, share in zip(self.names, self.explained, strict=True)
-        }
+        return dict(zip([name_column(kind, name) for name in self.names], self.explained, strict=True))
 
     @property
     def mean(self) -> Float64:
@@ -201,9 +200,9 @@ def climb(
 
 def added_shares(shares: Sequence[Estimates], *, nested: bool) -> tuple[Estimates, ...]:
     """The increase of each explained share over the one before; the share itself if rungs are not nested."""
-    return tuple(
-        share.minus(shares[rung - 1]) if nested and rung else share for rung, share in enumerate(shares)
-    )
+    if not nested:
+        return tuple(shares)
+    return tuple(shares[:1]) + tuple(share.minus(before) for before, share in pairwise(shares))
 
 
 def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
@@ -19,15 +20,7 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Int32, Int64
 from attomaton.heads.audit.documents import cut_documents, list_documents
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
-from attomaton.heads.audit.rows import (
-    BY_HEAD,
-    EARLIER,
-    LEAST_ATTENTION,
-    MEASURES,
-    Float32,
-    Rows,
-    measure_patterns,
-)
+from attomaton.heads.audit.rows import BY_HEAD, EARLIER, LEAST_ATTENTION, MEASURES, Rows, measure_patterns
 from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
 
@@ -46,8 +39,8 @@ class MeanReads:
     layers: tuple[int, ...]
     tokens: Int64  # (n_seen,): the tokens that occur, ascending
     counts: Int64  # (n_seen,): how often, without first positions
-    means: Float32  # (n_layers, n_seen, dim): the mean normed input of attention at each token
-    first: Float32  # (n_layers, dim): the same at first positions
+    means: NDArray[np.float32]  # (n_layers, n_seen, dim): the mean normed input of attention at each token
+    first: NDArray[np.float32]  # (n_layers, dim): the same at first positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +172,8 @@ def _allocate_rows(
 def _batch_documents(
     model: HeadModel, documents: Sequence[_Sampled], n_documents: int
 ) -> Iterator[list[_Sampled]]:
-    """Documents of similar lengths that are run together, the longest first.
-
-    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
-    """
+    """Documents of similar lengths that are run together, the longest first."""
+    # Patterns from an iterator are read in the order of all documents, one document at a time.
     if isinstance(model, PatternModel) and model.stream is not None:
         by_number = {document.number: document for document in documents}
         for number in range(n_documents):
@@ -239,19 +230,15 @@ class _Recorder:
     def _write(
         self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, head_set: int, patterns: Tensor
     ) -> None:
-        """Write to ``sets[head_set]``, at ``indices`` of its rows, where the heads of a layer attend.
-
-        ``patterns`` have shape (n, n_heads, n_queries, length); ``queries`` and ``is_sampled`` (n,
-        n_queries).
-        """
+        """Write to ``sets[head_set]``, at ``indices`` of its rows, where the heads of a layer attend."""
+        # patterns (n, n_heads, n_queries, length); queries and is_sampled (n, n_queries)
         rows = self.sets[head_set]
-        measured: dict[str, Float32] = {
+        measured: dict[str, NDArray[np.float32]] = {
             name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()  # (n_rows, n_heads, …)
             for name, values in measure_patterns(patterns, queries, rows.window).items()
         }
         attention = measured["attention"]
-        inside = attention.sum(2)
-        measured["inside"] = inside
+        inside = measured["inside"] = attention.sum(2)
         if not np.isfinite(inside).all():
             wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
             raise UnreadableModel(

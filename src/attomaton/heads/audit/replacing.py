@@ -123,12 +123,9 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """A mean pattern (n_heads, length, length) reduced to the mass on the first token and a profile by lag.
-
-    Every row sums to what the row of the mean pattern sums to: less than 1 in models with learned sinks.
-    """
+    """A mean pattern (n_heads, length, length) made of the mass on the first token and a profile by lag."""
     length = mean.shape[1]
-    mass = mean.sum(2, keepdim=True)  # of each row
+    mass = mean.sum(2, keepdim=True)  # of each row, which stays; less than 1 in models with learned sinks
     first = mean[:, 1:, 0].mean(1)  # on the first token, from later queries
 
     # Give each entry the value of its lag, except on the first token and on later keys.
@@ -158,15 +155,10 @@ def _profile_by_lag(mean: Tensor) -> Tensor:
 
 
 def run_all(
-    model: HeadModel,
-    contexts: LabelledContexts,
-    means: Means,
-    runs: Sequence[tuple[Sequence[Head], str]],
+    model: HeadModel, contexts: LabelledContexts, means: Means, runs: Sequence[tuple[Sequence[Head], str]]
 ) -> tuple[Float64, Float64]:
-    """Loss and accuracy of each context in several runs, as in :func:`run_edited`, shapes (n_runs, n).
-
-    A run has the heads that are replaced, and the kind of their replacement.
-    """
+    """Loss and accuracy of each context in several runs, as in :func:`run_edited`, shapes (n_runs, n)."""
+    # A run is the heads that are replaced, and the kind of their replacement.
     losses, hits = np.empty((2, len(runs), len(contexts.tokens)))
     n_layers = model.shape.n_layers
     first_layers = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]

@@ -144,11 +144,9 @@ class HeadType:
 def type_heads(
     ladder: Ladder, seeking: Seeking, ceiling: Ceiling, outside: Float64, null: Sequence[NullDistribution]
 ) -> tuple[HeadType, ...]:
-    """The type of every head, by the rules of this module.
-
-    ``outside`` is the share of rows in which each head attends to no key; ``null`` has the distribution of
-    each type of ``TESTED`` among random heads, or nothing.
-    """
+    """The type of every head, by the rules of this module."""
+    # outside (n_heads,): the share of rows in which the head attends to no key; null: of each type of TESTED,
+    # or of none
     shares = divide_into_types(ladder, ceiling)
     values = {name: estimates.value for name, estimates in shares.items()}
     exempt = _find_exempt(ladder, ceiling, outside)
@@ -253,12 +251,10 @@ def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
 
 
 def divide_into_types(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
-    """The share of each type in each head: the sink's of all attention, the others of what remains.
-
-    Position includes the previous token; the other shares of what remains add up to one, unless the head
-    looks away from what a rung points to, or the ceiling is below the ladder. Without a ceiling, it is the
-    ladder's top.
-    """
+    """The share of each type in each head: the sink's of all attention, the others of what remains."""
+    # Position includes the previous token. The other shares of what remains add up to one, unless the head
+    # looks away from what a rung points to, or the ceiling is below the ladder.
+    # Without a ceiling, the pairs explain what all rungs explain.
     pairs = ladder.explained[-1] if ceiling is None else ceiling.pairs
     values, without = (
         divide_shares(ladder, *(getattr(share, name) for share in (*ladder.added, pairs)))
@@ -302,17 +298,14 @@ def distribute(
 ) -> tuple[NullDistribution, ...]:
     """The distribution of each type of ``TESTED`` among random heads; token-specific needs ceilings."""
     shares = [
-        divide_into_types(ladder, ceiling)
+        (ladder.heads, divide_into_types(ladder, ceiling))
         for ladder, ceiling in zip(ladders, ceilings or [None] * len(ladders), strict=True)
     ]
 
     def null_of(name: str) -> NullDistribution:
         if name == "token-specific" and not ceilings:
             return NullDistribution(np.empty(0, np.int64), np.empty(0), np.empty(0))
-        measured = [
-            (ladder.heads, stretch(of_ladder[name]))
-            for ladder, of_ladder in zip(ladders, shares, strict=True)
-        ]
+        measured = [(heads, stretch(shares_of_heads[name])) for heads, shares_of_heads in shares]
         return NullDistribution.of(measured, shared=shared)
 
     return tuple(map(null_of, TESTED))

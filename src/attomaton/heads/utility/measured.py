@@ -191,11 +191,8 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 def shrink_to_means(
     head: Head, keys: Int64, counts: Int64, sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """The table of one head from its sums, as in :class:`PairSums`.
-
-    The score of a pair is (sum + strength · m) / (count + strength), where m is the mean of the token over
-    all queries.
-    """
+    """The table of one head, from keys, counts and its sums as in :class:`PairSums`."""
+    # score = (sum + strength · m) / (count + strength), where m is the mean of the token over all queries
     query = keys // n_tokens
     token = keys % n_tokens
     total = np.bincount(token, weights=sums, minlength=n_tokens)
@@ -223,10 +220,7 @@ def _differentiate(
     replaced: Sequence[Head],
     measured: Sequence[Head],
 ) -> dict[Head, Float64]:
-    """Centred −∂loss/∂a of the ``measured`` heads if the ``replaced`` heads have their baseline patterns.
-
-    By head, of shape (n, length, length); ``baseline`` has the patterns of each layer.
-    """
+    """Centred −∂loss/∂a of the ``measured`` heads if the ``replaced`` heads have their baseline patterns."""
     leaves: dict[int, Tensor] = {}  # the patterns a, by layer, which torch differentiates by
 
     def edit(layer: int, pattern: Tensor) -> Tensor:
