@@ -267,9 +267,8 @@ class TokenCounts:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
         pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
         indices, occurs = find_rows(self.keys, pairs)
-        counts = np.zeros(len(pairs), np.int64)
-        counts[occurs] = self.pairs[indices[occurs]]
-        return counts.reshape(second.shape)
+        # Pairs that do not occur read the 0 at the end.
+        return np.append(self.pairs, 0)[np.where(occurs, indices, -1)].reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -255,11 +255,8 @@ class HeadAudit(Tabular):
     def order(self) -> list[int]:
         """The indices of the heads: rare types first, and within each type the largest share first."""
         names = [head_type.name for head_type in self.types]
-
-        def rank(index: int) -> tuple[int, str, float]:
-            return names.count(names[index]), names[index], -self.types[index].share
-
-        return sorted(range(len(names)), key=rank)
+        ranks = [(names.count(head_type.name), head_type.name, -head_type.share) for head_type in self.types]
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
 
     def _blocks(self) -> list[Block]:
         blocks = [repr(self), self._grid_of_types(), self._grid_of_heads(), *self._notes()]
