@@ -407,9 +407,10 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     (7,)
     """
     looks: Any = beginning.statistics.looks  # a sparse matrix (n_queries, n_tokens), stored row by row
-    n_queries, n_tokens = looks.shape
-    query = np.repeat(np.arange(n_queries), np.diff(looks.indptr))
-    return Table(name, query, np.asarray(looks.indices), np.asarray(looks.data), np.zeros(n_tokens))
+    query = np.repeat(np.arange(len(looks.indptr) - 1), np.diff(looks.indptr))
+    return Table(
+        name, query, np.asarray(looks.indices), np.asarray(looks.data), np.zeros(int(looks.shape[1]))
+    )
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
@@ -457,7 +458,8 @@ class AttentionRung:
 
     def scores(self, rows: Rows) -> Float64:
         """Return the logarithm of the attention on each position, shape (n_rows, window)."""
-        n_rows, window = rows.tokens.shape
+        n_rows = len(rows)
+        window = rows.window
         default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
         floor = default if self.floor is None else self.floor
         samples = Samples.from_arrays(

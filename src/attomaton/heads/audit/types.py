@@ -174,13 +174,13 @@ def type_heads(
     numbers = _tabulate(shares, outside)
     halves = [_name_heads(half, is_early, exempt) for half in _divide_halves(ladder, ceiling)]
     types: list[HeadType] = []
-    for index, (name, by_share_alone) in enumerate(zip(names, by_share, strict=True)):
+    for index, (name, by_shares) in enumerate(zip(names, by_share, strict=True)):
         largest = max(GENERAL_TYPES, key=lambda general: values[general][index])
-        measured = {SEEKING_TYPE: "contextual", "mixed": largest}.get(name, by_share_alone)
-        of_head = numbers[measured][:, index].tolist()
-        z_of_head = float(seeking.z[index] if name == SEEKING_TYPE else deviates[index])
+        measured = {SEEKING_TYPE: "contextual", "mixed": largest}.get(name, by_shares)
+        share, error, low, high = numbers[measured][:, index].tolist()
+        head_z = float(seeking.z[index] if name == SEEKING_TYPE else deviates[index])
         in_halves = tuple(half[index] for half in halves)
-        types.append(HeadType(name, *of_head, z_of_head, by_share_alone, in_halves, is_compared=bool(null)))
+        types.append(HeadType(name, share, error, low, high, head_z, by_shares, in_halves, bool(null)))
     return tuple(types)
 
 
