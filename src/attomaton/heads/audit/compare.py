@@ -1,4 +1,4 @@
-"""Two audits head by head (:func:`compare_audits`): a base and a tuned model, two steps, or two corpora."""
+"""Two audits head by head (``compare_audits``): a base and a tuned model, two steps, or two corpora."""
 
 from dataclasses import dataclass
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""One head, context by context: its attention, and the attention that rungs predict (:func:`show_head`)."""
+"""One head, context by context: its attention, and the attention that rungs predict (``show_head``)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A few contexts of every head (:func:`choose_contexts`), to be saved with an audit and shown on a page."""
+"""A few contexts of every head (``choose_contexts``), to be saved with an audit and shown on a page."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""Possible explanations of where a head attends, called rungs: :mod:`.ladder` fits them one after the other.
+"""Possible explanations of where a head attends, called rungs: ``ladder.py`` fits them one after the other.
 
 Most rungs give a score to each key of a row (:mod:`.rows`): the predicted attention is softmax(β · score),
 with a scale β fitted for each head. :class:`Position` and :class:`KeyToken` have no scores; all their numbers

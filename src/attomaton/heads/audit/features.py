@@ -1,4 +1,4 @@
-"""The scores of rungs on attention rows (:class:`Features`), and the fit of one head (:func:`climb_head`)."""
+"""The scores of rungs on attention rows (``Features``), and the fit of one head (``climb_head``)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

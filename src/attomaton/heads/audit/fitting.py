@@ -30,7 +30,7 @@ LOSS_ROUNDING = 1e-14  # by how much rounding may raise a loss
 
 SUFFICIENT_DECREASE = 1e-4  # the part of the decrease by the slope that a step must achieve (Armijo)
 
-SMALLEST_STEP = 1e-6  # the part of a Newton step below which it is not halved again
+SHORTEST_STEP = 1e-6  # the part of a Newton step below which it is not halved again
 
 MOST_NEWTON_STEPS = 60  # steps of a fit
 
@@ -132,7 +132,7 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
         while True:
             moved = coefficients + size * step
             new_loss, logs = design.evaluate(moved, attention)
-            if new_loss <= loss + SUFFICIENT_DECREASE * size * slope + LOSS_ROUNDING or size < SMALLEST_STEP:
+            if new_loss <= loss + SUFFICIENT_DECREASE * size * slope + LOSS_ROUNDING or size < SHORTEST_STEP:
                 break
             size *= 0.5
         coefficients, loss = moved, new_loss

@@ -1,4 +1,4 @@
-"""The audit of all heads of a model on a corpus, layer by layer: :func:`audit_heads` is called from outside.
+"""The audit of all heads of a model on a corpus, layer by layer (``audit_heads``).
 
 :func:`record_all` records attention rows of the model and of random heads in one pass. For each layer,
 :func:`measure_layer` fits rungs and habits on the rows of some documents, and measures ladder, next-token

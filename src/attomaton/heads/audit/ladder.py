@@ -9,7 +9,7 @@ out for that head. :func:`climb` fits and measures; ``Ladder.against`` adds rand
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+
 from typing import Any
 
 import numpy as np
@@ -200,9 +200,8 @@ def climb(
 
 def added_shares(shares: Sequence[Estimates], *, nested: bool) -> tuple[Estimates, ...]:
     """The increase of each explained share over the one before; the share itself if rungs are not nested."""
-    if not nested:
-        return tuple(shares)
-    return tuple(shares[:1]) + tuple(share.minus(before) for before, share in pairwise(shares))
+    # Nothing is before the first rung.
+    return tuple(share.minus(shares[i - 1]) if nested and i else share for i, share in enumerate(shares))
 
 
 def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:

@@ -1,4 +1,4 @@
-"""An audit as a page (:func:`write_audit`): a map of heads, and for each its ladder and contexts as text."""
+"""An audit as a page (``write_audit``): a map of heads, and for each its ladder and contexts as text."""
 
 from math import isfinite
 from os import PathLike

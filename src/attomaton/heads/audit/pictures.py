@@ -1,4 +1,4 @@
-"""Maps of audits: types of heads (:func:`draw_audit`), and shares over training (:func:`draw_course`)."""
+"""Maps of audits: types of heads (``draw_audit``), and shares over training (``draw_course``)."""
 
 from collections.abc import Sequence
 from typing import Any

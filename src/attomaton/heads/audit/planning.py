@@ -1,4 +1,4 @@
-"""What is settled before a model is run: the settings, and the plan that :func:`plan_audit` makes of them."""
+"""What is settled before a model is run: the settings, and the plan that ``plan_audit`` makes of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One pass of a model over documents, which records attention rows at sampled positions: :func:`record`.
+"""One pass of a model over documents, which records attention rows at sampled positions: ``record``.
 
 The pass also records rows of random heads, and the mean of what attention reads at each token. Positions are
 sampled first, so the size of :class:`~.rows.Rows` is known; batches of documents then fill it.

@@ -1,4 +1,4 @@
-"""The result of an audit: :class:`HeadAudit`, with its table, its printed form, its page and its saved file.
+"""The result of an audit: ``HeadAudit``, with its table, its printed form, its page and its saved file.
 
 The audit of each layer is a ``HeadAudit`` of its own; :func:`join_audits` makes the audit of the model.
 """

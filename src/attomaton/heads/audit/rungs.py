@@ -1,4 +1,4 @@
-"""The usual rungs: :func:`plain_rungs`, and with theory :func:`learned_rungs` and :func:`useful_rungs`.
+"""The usual rungs: ``plain_rungs``, and with theory ``learned_rungs`` and ``useful_rungs``.
 
 The rungs from theory are made from the documents to fit on. Utility depends on the model too, so each model
 is explained by its own utility: :func:`settle_rungs` makes the rungs of one model.

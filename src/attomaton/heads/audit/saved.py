@@ -1,4 +1,4 @@
-"""The table of an audit of heads in a Parquet file, with metadata about the audit: :class:`About`."""
+"""The table of an audit of heads in a Parquet file, with metadata about the audit: ``About``."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""An audit as the table of a saved file (:func:`store`), and back (:func:`restore`).
+"""An audit as the table of a saved file (``store``), and back (``restore``).
 
 The table has the columns of ``HeadAudit.table()``, and lists from which the audit is restored:
 ``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and

@@ -37,7 +37,7 @@ from attomaton.heads.utility.measured import UtilityTable
 
 LONE_TOKENS = 512  # tokens that are run at once, each in a context of its own
 
-PAIRS_AT_ONCE = 1 << 18  # pairs that are multiplied at once, to bound the memory
+PRODUCTS_AT_ONCE = 1 << 18  # pairs of a slope and a value that are multiplied at once
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
@@ -259,8 +259,8 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
     """⟨slope of the query, value of the token⟩ for each pair, shape (n_pairs,)."""
     products = np.empty(len(counts.queries))
-    for start in range(0, len(products), PAIRS_AT_ONCE):
-        batch = slice(start, start + PAIRS_AT_ONCE)
+    for start in range(0, len(products), PRODUCTS_AT_ONCE):
+        batch = slice(start, start + PRODUCTS_AT_ONCE)
         products[batch] = np.einsum("nd,nd->n", slopes[counts.queries[batch]], values[counts.tokens[batch]])
     return products
 
