@@ -9,7 +9,6 @@ out for that head. :func:`climb` fits and measures; ``Ladder.against`` adds rand
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
 from typing import Any
 
 import numpy as np
