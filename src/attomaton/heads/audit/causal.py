@@ -1,11 +1,12 @@
 """Causal value of heads: how the loss rises with mean patterns, and with mean outputs.
 
 Mean outputs also remove what a head reads, so they alone are not evidence about where it looks.
+:func:`replace_heads` replaces sets of heads, :func:`share_out` divides the effect of one set among its heads.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -22,7 +23,7 @@ from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.replacing import KINDS, LabelledContexts, Means, measure_means, run_all, run_edited
 from attomaton.heads.model import Head, HeadModel, check_heads
 
-# Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled.
+# Shapley values of at most this many heads are exact, over all subsets; for more, orders are sampled.
 MOST_EXACT = 6
 
 
@@ -49,6 +50,7 @@ class Causal(Tabular):
 
     @property
     def names(self) -> list[str]:
+        """The heads of each set, separated by spaces."""
         return [" ".join(map(str, heads)) for heads in self.sets]
 
     def _table(self) -> pa.Table:
@@ -115,9 +117,10 @@ def replace_heads(
 def replace_by(
     model: HeadModel, contexts: LabelledContexts, means: Means, sets: Sequence[Sequence[Head]]
 ) -> Causal:
+    """Measure loss and accuracy with each set of heads replaced, and how they differ from the model's own."""
     runs = [(heads, kind) for heads in sets for kind in KINDS]
-    losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs])
-    drawn = Resampled.over(np.arange(len(contexts.tokens)))
+    losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs])  # first the unchanged model
+    drawn = Resampled.over(np.arange(len(contexts.tokens)))  # each context is from another document
     rises = (losses[1:] - losses[0]).reshape(len(sets), len(KINDS), -1)
     drops = (hits[0].mean() - hits[1:].mean(1)).reshape(len(sets), len(KINDS))
     return Causal(
@@ -170,9 +173,19 @@ def share_out(
 ) -> Shapley:
     """Compute Shapley values: the rise in loss that each head adds, averaged over orders of replacing heads.
 
-    For up to six ``heads`` of the ``model`` all subsets are measured, and the values are exact. For more
-    heads, the mean is over as many random ``orders``, drawn with ``seed``. Loss and means are measured on the
-    same ``contexts``; ``by`` is ``"lag"`` or ``"position"``, as in :func:`replace_heads`.
+    Parameters
+    ----------
+    model : HeadModel
+    contexts : LabelledContexts
+        The contexts on which the loss is measured and means are taken.
+    heads : sequence of Head
+        The heads. The values of at most six heads are exact, because all subsets are measured.
+    by : str
+        ``"lag"`` or ``"position"``, as in :func:`replace_heads`.
+    orders : int
+        The number of random orders for more than six heads.
+    seed : int
+        The seed of these orders.
 
     Examples
     --------
@@ -185,16 +198,14 @@ def share_out(
     is_exact = len(checked) <= MOST_EXACT
     orders = orders if is_exact else whole_number(orders, "orders", least=2)
     means = measure_means(model, contexts, by=by)
-    losses: dict[tuple[str, frozenset[Head]], float] = {}
 
+    @cache  # different orders replace the same sets
     def loss(kind: str, replaced: frozenset[Head]) -> float:
-        if (kind, replaced) not in losses:
-            losses[kind, replaced] = float(
-                run_edited(model, contexts, means, sorted(replaced), kind)[0].mean()
-            )
-        return losses[kind, replaced]
+        losses, _ = run_edited(model, contexts, means, sorted(replaced), kind)
+        return float(losses.mean())
 
-    shares, errors = list[Float64](), list[Float64]()
+    shares = list[Float64]()
+    errors = list[Float64]()
     for kind in KINDS:
         loss_of_set = partial(loss, kind)
         if is_exact:
@@ -208,9 +219,10 @@ def share_out(
 
 
 def _exact_share(heads: tuple[Head, ...], head: Head, loss: Callable[[frozenset[Head]], float]) -> float:
-    """Σ over sets S without the head of |S|! (n − |S| − 1)! / n! times the rise that the head adds."""
+    """Σ over sets S without the head of |S|! (n − |S| − 1)! / n! · (loss(S ∪ {head}) − loss(S))."""
     remaining = [member for member in heads if member != head]
-    n, share = len(heads), 0.0
+    n = len(heads)
+    share = 0.0
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)
         for members in map(frozenset, combinations(remaining, size)):

@@ -4,7 +4,7 @@ Three kinds of scores are fitted together: an offset per lag and an effect per t
 head's own scores of the mean input of each token, if weights are there; and a pair table of low rank, Σ_r
 u_r(query) v_r(token), whose rank is chosen on documents left out of its fit. The explained share is a lower
 estimate of the ceiling. Attention above the ceiling is contextual: it depends on more than the two tokens and
-their distance.
+their distance. :func:`find_ceiling` fits the first two kinds, then the pair table on top of them.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from scipy.special import log_softmax
 
 from attomaton.base.options import make_rng
 from attomaton.base.tables import Bool, Float64, Int64, Integers
-from attomaton.heads.audit.explanations import Duplicate, KeyToken, Position
+from attomaton.heads.audit.explanations import Duplicate, KeyToken, LadderRung, Position
 from attomaton.heads.audit.features import Features
 from attomaton.heads.audit.fitting import divergence, fit_head
 from attomaton.heads.audit.jackknife import Estimates
@@ -32,6 +32,7 @@ RANKS = (1, 2, 4, 8, 16)  # ranks of the pair table that are tried in turn, unti
 RIDGE = 1e-3  # half of it times the squares of the table's factors is added to the loss, in nats per row
 
 MOST_TABLE_STEPS = 60  # iterations of L-BFGS per table
+
 
 GAIN = 3e-3  # the share of attention, on documents left out of the fit, that a larger rank must add
 
@@ -48,17 +49,22 @@ class OwnScores:
 
         These are the score that this token has elsewhere, and the mean score of the first position.
         """
-        reads, n, window = self.reads, len(rows), rows.window
+        n = len(rows)
+        window = rows.window
+        reads = self.reads
+        # Which row of ``inputs`` each key reads: a token, the mean of all tokens, or the first position.
         tokens = _find_indices(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
         first_position = np.full((n, 1), len(reads.tokens) + 1)
-        keys = np.concatenate([tokens, first_position], 1)  # of the inputs below
+        keys = np.concatenate([tokens, first_position], 1)
         window_lags = np.broadcast_to(np.arange(window), (n, window))
         lags = np.concatenate([window_lags, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
-        scores, texts = np.empty((n, len(rows.heads), window + 2)), rows.documents.astype(np.int64)
+        texts = rows.documents.astype(np.int64)
+        scores = np.empty((n, len(rows.heads), window + 2))
         for layer in sorted({head.layer for head in rows.heads}):
-            at = reads.layers.index(layer)
-            average = reads.counts @ reads.means[at] / reads.counts.sum()
-            inputs = np.concatenate([reads.means[at], average[None], reads.first[at][None]])
+            means = reads.means[reads.layers.index(layer)]
+            first = reads.first[reads.layers.index(layer)]
+            average = reads.counts @ means / reads.counts.sum()
+            inputs = np.concatenate([means, average[None], first[None]])
             of_layer = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
             for index, head in enumerate(rows.heads):
                 if head.layer == layer:
@@ -78,34 +84,42 @@ class Ceiling:
 
 
 def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
-    rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
+    """Fit the scores of every head on some rows, and measure how much they explain on others."""
+    rungs: list[LadderRung] = [Position(), Duplicate(), KeyToken()]
     if own_scores is not None:
-        scores = {id(rows): own_scores.score(rows) for rows in (fitted, scored)}
-        rungs[2:2] = [_WindowScores(scores), _SinkScores(scores)]
+        scores_of = {id(rows): own_scores.score(rows) for rows in (fitted, scored)}
+        rungs = [Position(), Duplicate(), _WindowScores(scores_of), _SinkScores(scores_of), KeyToken()]
     features_fitted, features_scored = Features.of(rungs, fitted, scored)
     pairs_fitted, pairs_scored = _number_pairs(features_fitted, features_scored)
     rng = make_rng(0)  # draws the documents on which ranks are compared, and the tables to start from
     documents = np.unique(fitted.documents)
     left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
-    unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
+    unexplained = np.empty((1, len(scored), len(scored.heads)))
+    ranks = np.zeros(len(scored.heads), np.int64)
     for index in range(len(scored.heads)):
-        attends, features = fitted.attends[:, index], features_fitted.attending(index)
-        attention, spreads = features.rows.on_keys(index), features.spreads(index)
-        designs = [rows.design(range(len(rungs)), index, spreads) for rows in (features, features_scored)]
-        coefficients = fit_head(designs[0], attention) if len(attention) else np.zeros(designs[0].size)
-        scores_fitted, scores_held_out = (design.scores(coefficients) for design in designs)
-        table = _choose_table(pairs_fitted.take(attends), scores_fitted, attention, left_out[attends], rng)
+        # Without the rows in which the head attends to no key.
+        attends = fitted.attends[:, index]
+        features = features_fitted.attending(index)
+        attention = features.rows.on_keys(index)
+        # The rungs alone.
+        spreads = features.spreads(index)
+        design = features.design(range(len(rungs)), index, spreads)
+        coefficients = fit_head(design, attention) if len(attention) else np.zeros(design.size)
+        scores = features_scored.design(range(len(rungs)), index, spreads).scores(coefficients)
+        # A pair table on top of them.
+        fixed = design.scores(coefficients)
+        table = _choose_table(pairs_fitted.take(attends), fixed, attention, left_out[attends], rng)
         if table is not None:
-            scores_held_out = scores_held_out + pairs_scored.scores(table)
+            scores = scores + pairs_scored.scores(table)
             ranks[index] = table.shape[1]
-        unexplained[0, :, index] = divergence(scored.on_keys(index), log_softmax(scores_held_out, axis=-1))
+        unexplained[0, :, index] = divergence(scored.on_keys(index), log_softmax(scores, axis=-1))
     [share] = explain_rows(scored, unexplained)
     return Ceiling(share, ranks)
 
 
 @dataclass(frozen=True, eq=False)
 class _WindowScores:
-    """Own scores of the window as a rung, from the own scores of rows by their ``id``."""
+    """Own scores of the window as a rung; ``scores_of`` has :meth:`OwnScores.score` by ``id`` of rows."""
 
     scores_of: dict[int, Float64]
     name: str = "own scores"
@@ -129,7 +143,7 @@ class _SinkScores:
 
 
 def _number_pairs(*sets: Features) -> "list[RowPairs]":
-    """The queries and tokens of several sets of rows, which have the same number in all sets."""
+    """The queries and tokens of several sets of rows, by numbers that are the same in all sets."""
     queries = np.unique(np.concatenate([features.rows.queries for features in sets]))
     tokens = np.unique(np.concatenate([features.rows.tokens.ravel() for features in sets])).astype(np.int64)
     pairs = list[RowPairs]()
@@ -153,16 +167,19 @@ def _choose_table(
     """The pair table of the best rank beside fixed ``scores``, by ``left_out`` rows; None if none helps."""
     if left_out.all() or not left_out.any():
         return None
-    fitted_on, held_out = pairs.take(~left_out), pairs.take(left_out)
-    scores_held_out, attention_held_out = scores[left_out], attention[left_out]
+    fitted_on = pairs.take(~left_out)
+    held_out = pairs.take(left_out)
+    attention_held_out = attention[left_out]
     uniform = np.full((1, scores.shape[1]), -np.log(scores.shape[1]))
-    explainable = max(divergence(attention_held_out, uniform).sum(), 1e-300)
-    unexplained = divergence(attention_held_out, log_softmax(scores_held_out, axis=-1)).sum()
+    explainable = max(divergence(attention_held_out, uniform).sum(), 1e-300)  # not 0
+    unexplained = divergence(attention_held_out, log_softmax(scores[left_out], axis=-1)).sum()
     best = None
     for rank in RANKS:
-        start = 0.1 * rng.normal(size=(pairs.n_queries + pairs.n_tokens, rank))
+        start = 0.1 * rng.normal(
+            size=(pairs.n_queries + pairs.n_tokens, rank)
+        )  # small, but not a saddle at 0
         table = fitted_on.fit(scores[~left_out], attention[~left_out], start)
-        logs = log_softmax(scores_held_out + held_out.scores(table), axis=-1)
+        logs = log_softmax(scores[left_out] + held_out.scores(table), axis=-1)
         remaining = divergence(attention_held_out, logs).sum()
         if unexplained - remaining <= GAIN * explainable:
             break
@@ -172,26 +189,27 @@ def _choose_table(
 
 @dataclass(frozen=True, eq=False)
 class RowPairs:
-    """The queries (n_rows,) and tokens (n_rows, n_keys + 1) of rows, by number, and sums by their number.
+    """The queries and tokens of rows, by number, for the scores Σ_r u_r(query) v_r(token) of a pair table.
 
-    The last two tokens are those of the first position: the number that all first tokens share, and its own.
-    A pair table of rank r has shape (n_queries + n_tokens, r): factors of queries, then of tokens.
-    ``by_query`` and ``by_token`` are matrices that sum over rows by query, and over keys (n_rows · n_keys) by
-    token.
+    A pair table of rank r has shape (n_queries + n_tokens, r): factors u of queries, then v of tokens.
     """
 
-    queries: Int64
+    queries: Int64  # (n_rows,)
+    # (n_rows, n_keys + 1): the last key, which is the first position, has two tokens whose factors are added,
+    # the number that all first tokens share and that of its own token.
     tokens: Int64
-    by_query: Any
-    by_token: Any
+    by_query: Any  # a sparse matrix (n_queries, n_rows), which sums over the rows of a query
+    by_token: Any  # a sparse matrix (n_tokens, n_rows · n_keys), which sums over the keys with a token
 
     @classmethod
     def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
-        n, n_keys = len(tokens), tokens.shape[1] - 1
+        n = len(tokens)
+        n_keys = tokens.shape[1] - 1
         key_of_token = np.r_[np.arange(n_keys), n_keys - 1]
-        keys = np.arange(n)[:, None] * n_keys + key_of_token
+        keys = np.arange(n)[:, None] * n_keys + key_of_token  # among the keys of all rows
+        by_query = _sum_matrix(queries, np.arange(n), (n_queries, n))
         by_token = _sum_matrix(tokens.ravel(), keys.ravel(), (n_tokens, n * n_keys))
-        return cls(queries, tokens, _sum_matrix(queries, np.arange(n), (n_queries, n)), by_token)
+        return cls(queries, tokens, by_query, by_token)
 
     @property
     def n_queries(self) -> int:
@@ -202,10 +220,11 @@ class RowPairs:
         return self.by_token.shape[0]
 
     @cached_property
-    def _token_of_key(self) -> Any:
-        return self.by_token.T
+    def _tokens_of_keys(self) -> Any:
+        return self.by_token.T  # adds the factors of the tokens of each key
 
     def take(self, rows: Bool) -> "RowPairs":
+        """Some of the rows; numbers stay."""
         return RowPairs.of(self.queries[rows], self.n_queries, self.tokens[rows], self.n_tokens)
 
     def scores(self, table: Float64) -> Float64:
@@ -215,21 +234,19 @@ class RowPairs:
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
         """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
-        of_tokens = self._token_of_key @ table[self.n_queries :]
+        of_tokens = self._tokens_of_keys @ table[self.n_queries :]
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:
-        n, rank = len(attention), table.shape[1]
+        """The loss of softmax(``fixed`` + scores of the table), and its gradient by the table."""
+        n = len(attention)
         of_queries, of_tokens = self._factors(table)
         scores = fixed + np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
         logs: Float64 = log_softmax(scores, axis=-1)
-        slopes = (np.exp(logs) - attention) / n  # of the loss by the scores
-        gradient = np.concatenate(
-            [
-                self.by_query @ np.matmul(slopes[:, None], of_tokens)[:, 0],
-                self.by_token @ (slopes[:, :, None] * of_queries[:, None]).reshape(-1, rank),
-            ]
-        )
+        slopes = (np.exp(logs) - attention) / n  # of the loss by the scores, shape (n_rows, n_keys)
+        by_factors_of_queries = np.matmul(slopes[:, None], of_tokens)[:, 0]
+        by_factors_of_keys = (slopes[:, :, None] * of_queries[:, None]).reshape(-1, table.shape[1])
+        gradient = np.concatenate([self.by_query @ by_factors_of_queries, self.by_token @ by_factors_of_keys])
         loss = -np.vdot(attention, logs) / n + 0.5 * RIDGE * np.vdot(table, table)
         return float(loss), gradient + RIDGE * table
 
@@ -240,9 +257,9 @@ class RowPairs:
             loss, gradient = self.loss(flat.reshape(start.shape), fixed, attention)
             return loss, gradient.ravel()
 
+        # The curvature is estimated from the last 8 iterations.
         options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": 8}
-        find: Any = minimize
-        result = find(evaluate, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        result: Any = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         return result.x.reshape(start.shape)
 
 

@@ -1,4 +1,4 @@
-"""Two audits head by head: a base model and a tuned one, two checkpoints, two corpora."""
+"""Two audits head by head (``compare_audits``): a base and a tuned model, two steps, or two corpora."""
 
 from dataclasses import dataclass
 from itertools import takewhile
@@ -57,10 +57,9 @@ class AuditDifference(Tabular):
             "layer": [head.layer for head in self.heads],
             "number": [head.number for head in self.heads],
         }
-        holds = self.holds
+        measured = {"difference": self.difference, "error": self.error, "z": self.z, "holds": self.holds}
         for row, name in enumerate(self.names):
-            columns[f"difference_{name}"], columns[f"error_{name}"] = self.difference[row], self.error[row]
-            columns[f"z_{name}"], columns[f"holds_{name}"] = self.z[row], holds[row]
+            columns |= {f"{kind}_{name}": values[row] for kind, values in measured.items()}
         return table_of(columns)
 
     def _blocks(self) -> list[Block]:
@@ -73,6 +72,7 @@ class AuditDifference(Tabular):
         return [repr(self), f"{self.models[1]} minus {self.models[0]}", Grid("", headers, rows)]
 
     def _largest(self, row: int) -> str:
+        # The heads that differ in a measure, those with the largest |z| first.
         order: list[int] = np.argsort(-np.abs(self.z[row]), kind="stable").tolist()
         differing = [head for head in order if self.holds[row, head]][:PRINTED_HEADS]
         return ", ".join(f"{self.heads[head]} {self.difference[row, head]:+.3f}" for head in differing)
@@ -105,8 +105,9 @@ def compare_audits(
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
         raise MismatchedParts(f"the models have {shapes}; compare models with equally many heads")
+    # The share of a rung is with all rungs before it, so it can be compared up to the first other rung.
     pairs = zip(first.ladder.names, second.ladder.names, strict=False)
-    n_rungs = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))  # then shares mean other things
+    n_rungs = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     measures = [_measures(audit, heads, n_rungs) for audit in (first, second)]
     names = tuple(name for name in measures[0] if name in measures[1])
     is_paired = bool(first.digest) and first.digest == second.digest
@@ -134,10 +135,13 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], n_rungs: int) -> dict[s
 def _subtract(
     minuend: Estimates, subtrahend: Estimates, *, is_paired: bool
 ) -> tuple[Float64, Float64, Float64]:
+    # The difference of one measure in each head, its error and its z, each of shape (n_heads,).
     if is_paired:
         difference = minuend.minus(subtrahend)
         return difference.value, difference.error, difference.z
-    value, error = minuend.value - subtrahend.value, np.hypot(minuend.error, subtrahend.error)
+    value = minuend.value - subtrahend.value
+    error = np.hypot(minuend.error, subtrahend.error)
+    # Degrees of freedom by Welch and Satterthwaite: (s₁² + s₂²)² / Σ sᵢ⁴ / (nᵢ − 1), with errors s.
     terms = [term.error**4 / (len(term.without) - 1) for term in (minuend, subtrahend)]
-    freedom = np.maximum(divide(error**4, terms[0] + terms[1]), 1.0)  # Welch and Satterthwaite
+    freedom = np.maximum(divide(error**4, terms[0] + terms[1]), 1.0)
     return value, error, as_rare(divide(value, error), np.where(np.isfinite(freedom), freedom, 1.0))

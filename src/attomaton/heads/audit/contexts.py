@@ -1,4 +1,4 @@
-"""One head, context by context: its attention beside the attention that each rung fits."""
+"""One head, context by context: its attention, and the attention that rungs predict (``show_head``)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,11 +89,12 @@ class HeadContexts(Tabular):
 
     def _grid_of_context(self, row: int) -> Grid:
         tokens: list[int] = self._tokens[row].tolist()
-        lags, attention, label = self._lags[row], self.rows.on_keys(0)[row], int(self.rows.labels[row])
+        attention = self.rows.on_keys(0)[row]
+        label = int(self.rows.labels[row])
         keys: list[int] = np.argsort(-attention, kind="stable")[:SHOWN_KEYS].tolist()
         cells = [
             (
-                str(lags[key]),
+                str(self._lags[row, key]),
                 self._name(tokens[key]) + " *" * (tokens[key] == label),
                 *(f"{100 * fit[key]:.0f}" for fit in (attention, *self.fitted[:, row])),
             )
@@ -145,19 +146,22 @@ def show_head(
     >>> show_head(*example_audit(), Head(0, 1), settings=AuditSettings(window=8), examples=2)
     HeadContexts(head 0.1, 2 contexts)
     """
-    settings, tell = settings or AuditSettings(), as_stages(progress)
+    settings = settings or AuditSettings()
     check_kind(settings, AuditSettings, "settings")
-    source, model = model, open_model(model)
+    source = model
+    model = open_model(source)
     head = check_head(head, model.shape)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents, vocabulary = list_documents(read, limit), vocabulary or getattr(read, "vocabulary", None)
+    documents = list_documents(read, limit)
+    vocabulary = vocabulary or getattr(read, "vocabulary", None)
     plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
-    rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
-    fitted, scored = plan.split(rows)
+    # Rows of this head only, so its index is 0.
+    [recorded] = record_all(model, (), documents, settings, as_stages(progress), layers=[head.layer])
+    fitted, scored = plan.split(recorded.rows.of_heads([head]))
     rungs_of_head = [table_of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
     features_fitted, features_scored = Features.of(rungs_of_head, fitted, scored)
     fits = list(climb_head(features_fitted, features_scored, 0))
-    departures = divergence(scored.on_keys(0), fits[0].logs)
+    departures = divergence(scored.on_keys(0), fits[0].logs)  # from what the first rung predicts
     chosen = find_most_apart(departures, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
     names = tuple(rung.name for rung in rungs_of_head)

@@ -1,4 +1,7 @@
-"""The audit of all heads over training, with the same contexts and rungs at every step."""
+"""The audit of all heads over training, with the same contexts and rungs at every step.
+
+:func:`audit_course` audits the models; :func:`read_finished_steps` reads what a stopped course has finished.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -32,7 +35,7 @@ from attomaton.heads.texts import read_for
 
 PRINTED_STEPS = 5  # steps that fit side by side in a printed table
 
-STEP = "step-{}"  # the folder with the finished layers of a step, in a ``work`` folder
+STEP = "step-{}"  # the folder in a ``work`` folder with the finished layers of a step
 
 _arrow: Any = pa
 
@@ -60,10 +63,12 @@ class HeadCourse(Tabular):
 
     @property
     def heads(self) -> tuple[Head, ...]:
+        """The heads that are audited at every step."""
         return self.audits[0].heads
 
     @property
     def rungs(self) -> tuple[str, ...]:
+        """The names of the rungs."""
         return self.audits[0].ladder.names
 
     @property
@@ -86,8 +91,8 @@ class HeadCourse(Tabular):
         tables: list[Any] = []
         for step, audit in zip(self.steps, self.audits, strict=True):
             table: Any = audit.table()
-            columns = {"step": [step] * table.num_rows, "model": [audit.model] * table.num_rows}
-            tables.append(_arrow.table(columns | dict(zip(table.column_names, table.columns, strict=True))))
+            table = table.add_column(0, "step", _arrow.array([step] * table.num_rows))
+            tables.append(table.add_column(1, "model", _arrow.array([audit.model] * table.num_rows)))
         return mark(_arrow.concat_tables(tables).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
@@ -101,7 +106,9 @@ class HeadCourse(Tabular):
 
     def _blocks(self) -> list[Block]:
         last = self.audits[-1]
-        shares, excess, z = self.shares, self.excess, self.z
+        shares = self.shares
+        excess = self.excess
+        z = self.z
         blocks: list[Block] = [
             repr(self),
             self._grid_of_rungs(),
@@ -133,9 +140,9 @@ class HeadCourse(Tabular):
 
     def _show_rises(self, step: int, head: int) -> str:
         rises = self.audits[step].rises
-        if rises is None or np.isnan(rises[0][head]):
+        if rises is None or np.isnan(rises.pattern[head]):
             return ""
-        return " | ".join(f"{rise[head]:+.4f}" for rise in rises)
+        return f"{rises.pattern[head]:+.4f} | {rises.ablation[head]:+.4f}"
 
     def _grid_of_rungs(self) -> Grid:
         rows = [
@@ -196,20 +203,17 @@ def audit_course(
     >>> audit_course(models, documents, steps=(0, 100), random=1, settings=AuditSettings(window=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
-    settings, tell = settings or AuditSettings(), as_stages(progress)
+    settings = settings or AuditSettings()
     check_kind(settings, AuditSettings, "settings")
+    tell = as_stages(progress)
     ordered = order_steps(models, steps)
     sources = [path_text(model) or model for model in models if not isinstance(model, ModelStep)]
     read = read_for(sources, corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
-    options: Any = {
-        "random": random,
-        "causal": causal,
-        "settings": settings,
-        "layers": layers,
-        "heads": heads,
-    }
-    first_shape, same_rungs = None, rungs
+    documents = list_documents(read, limit)
+    vocabulary = getattr(read, "vocabulary", None)
+    options: Any = {"random": random, "causal": causal, "settings": settings}
+    options |= {"layers": layers, "heads": heads}
+    first_shape = None
     audits: list[HeadAudit] = []
     with nullcontext() if work is None else alone_in(work):
         for number, model_step in enumerate(ordered):
@@ -217,16 +221,14 @@ def audit_course(
             tell(f"reading {stage}")
             model = model_step.open()
             if first_shape is None:
+                # All steps get the rungs that are made for the first.
                 first_shape = model.shape
-                same_rungs = plan_audit(
-                    model, documents, rungs, settings, theory=theory, vocabulary=vocabulary
-                ).rungs
+                plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
+                options["rungs"] = plan.rungs
             check_alike((ordered[0].name, first_shape), (model_step.name, model.shape))
-            stages = _name_stages(tell, stage)
             folder = None if work is None else Path(work) / STEP.format(model_step.step)
-            audits.append(
-                audit_heads(model, documents, rungs=same_rungs, work=folder, progress=stages, **options)
-            )
+            stages = _name_stages(tell, stage)
+            audits.append(audit_heads(model, documents, work=folder, progress=stages, **options))
             _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(model_step.step for model_step in ordered), tuple(audits))
 
@@ -249,6 +251,7 @@ def remove_finished(work: str | PathLike[str]) -> None:
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:
+    """Warn if the last audit has the numbers of an earlier one; ``audits`` are those of the first steps."""
     *earlier, last = (audit.table() for audit in audits)
     copy = ordered[len(earlier)]
     for original, table in zip(ordered, earlier, strict=False):
@@ -264,6 +267,7 @@ def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -
 
 
 def _name_stages(tell: Stages, step: str) -> Stages:
+    # The stages of an audit, with the step before the name of each.
     def begin(stage: str) -> None:
         tell.begin(f"{step}: {stage}")
 

@@ -18,11 +18,9 @@ PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
 
 
 def digest_value(value: Any) -> str:
-    """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
-
-    Functions and classes from elsewhere count with their code; an object without attributes counts by its
-    type.
-    """
+    """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it."""
+    # Functions and classes of other packages count with their code. An object without attributes counts by
+    # its type.
     digest = _Digest()
     digest.add(value)
     return digest.sha256.hexdigest()
@@ -32,9 +30,11 @@ class _Digest:
     """A SHA-256 to which values are added; an object is added once, so that circles end."""
 
     def __init__(self) -> None:
-        self.sha256, self.visited = hashlib.sha256(), set[int]()
+        self.sha256 = hashlib.sha256()
+        self.visited = set[int]()  # the ``id`` of each object
 
     def add(self, value: Any) -> None:
+        """Add the type of a value, and then its contents by their kind."""
         kind: type[Any] = value.__class__
         self.sha256.update(f"\n{kind.__qualname__} ".encode())
         if isinstance(value, torch.Tensor):
@@ -46,11 +46,11 @@ class _Digest:
         elif isinstance(value, tuple | list):
             for entry in cast("Sequence[Any]", value):
                 self.add(entry)
-            self.sha256.update(b"end")
+            self.sha256.update(b"end")  # so that [[a], b] and [[a, b]] differ
         elif isinstance(value, dict):
             self.add([*cast("dict[Any, Any]", value).items()])
         elif isinstance(value, set | frozenset):
-            self.add(sorted(map(repr, cast("Any", value))))
+            self.add(sorted(map(repr, cast("Any", value))))  # sets have no order of their own
         elif isinstance(value, str | bytes | int | float | complex | np.generic | torch.dtype | None):
             self.sha256.update(repr(cast("Any", value)).encode())
         elif id(value) in self.visited:
@@ -64,12 +64,14 @@ class _Digest:
             self._add_object(value, kind)
 
     def _add_tensor(self, tensor: torch.Tensor) -> None:
+        # The axes in the order in which the tensor is stored, so that ``contiguous`` makes no copy.
         whole = tensor.detach().cpu()
-        order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))  # as stored: no copy
+        order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))
         self.sha256.update(f"{whole.dtype}{tuple(whole.shape)}{order}".encode())
         self.sha256.update(whole.permute(order).contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
     def _add_object(self, value: Any, kind: type[Any]) -> None:
+        # What the object computes with: weights, fields or attributes, without what it has cached.
         if isinstance(value, torch.nn.Module):
             config: Any = getattr(value, "config", None)
             settings = config.to_dict() if hasattr(config, "to_dict") else {"": config}

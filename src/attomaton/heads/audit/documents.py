@@ -31,7 +31,7 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
     for number, document in enumerate(documents):
         try:
             whole = np.asarray(document)
-        except ValueError:  # lists of unequal lengths
+        except ValueError:  # lists of unequal lengths; two axes are refused below
             whole = np.empty((0, 0))
         if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
             raise InvalidSamples(f"document {number} is not a list of token ids; tokenise the text")
@@ -50,7 +50,7 @@ def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[
     """A random split of the numbers below n, ascending: documents to fit on, and documents to score."""
     n = whole_number(n, "n", least=2, most=LARGEST_WHOLE)
     order = make_rng(seed).permutation(n)
-    cut = min(max(round(share * n), 1), n - 1)
+    cut = min(max(round(share * n), 1), n - 1)  # at least one document on each side
     return sorted(order[:cut].tolist()), sorted(order[cut:].tolist())
 
 
@@ -64,6 +64,7 @@ def check_split(
             f"none of the {len(fitted)} documents to fit on has {window + 2} tokens, which a window of "
             f"{window} needs; give longer documents or a smaller window"
         )
+    # A query in a full window needs a next token; contexts for causal value need their last next token.
     for least, option in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
         n_long = sum(n_tokens >= least for n_tokens in scored)
         if least > 1 and n_long < FEWEST_DOCUMENTS:

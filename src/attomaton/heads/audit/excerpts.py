@@ -1,4 +1,4 @@
-"""A few contexts of every head, small enough to be saved with an audit and shown on a page."""
+"""A few contexts of every head (``choose_contexts``), to be saved with an audit and shown on a page."""
 
 from functools import cache
 from typing import Any
@@ -39,6 +39,7 @@ def choose_contexts(rows: Rows, *, n: int = 3, vocabulary: Vocabulary | None = N
         return text_of(vocabulary, token)
 
     def context(row: int, head: int) -> dict[str, Any]:
+        # Rows have the newest token first; a reader wants the query last.
         attention = rows.attention[row, head, ::-1] * rows.inside[row, head]
         return {
             "document": rows.documents[row],
@@ -62,5 +63,6 @@ def choose_contexts(rows: Rows, *, n: int = 3, vocabulary: Vocabulary | None = N
 def find_most_apart(departures: Float64, documents: Int32, n: int) -> Int64:
     """The row of each document with the largest departure, for the n documents where it is largest."""
     order = np.argsort(-departures, kind="stable")
+    # In this order, the first row of each document has its largest departure.
     _, firsts = np.unique(documents[order], return_index=True)
     return order[np.sort(firsts)[:n]]

@@ -1,8 +1,9 @@
-"""Possible explanations of where a head attends: rungs of the ladder.
+"""Possible explanations of where a head attends, called rungs: ``ladder.py`` fits them one after the other.
 
-Most rungs give a score to each key of a row: the predicted attention is softmax(β · score), with a scale β
-fitted for each head. Two are free: :class:`Position` has an offset per lag and :class:`KeyToken` an effect
-per token, fitted for each head. Rungs that need a corpus are made from documents that are not scored.
+Most rungs give a score to each key of a row (:mod:`.rows`): the predicted attention is softmax(β · score),
+with a scale β fitted for each head. :class:`Position` and :class:`KeyToken` have no scores; all their numbers
+are fitted. Rungs that need a corpus are made from documents that are not scored. In the file, these come
+first, then rungs that look at positions, at texts of tokens, at counts, and at results of attomaton.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ from attomaton.heads.audit.rows import EARLIER, LEAST_ATTENTION, Rows
 from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
-FLOOR = 0.28  # the share of uniform attention mixed into the automaton's, whose probabilities may be 0
+# The share of uniform attention that is mixed into the automaton's attention, whose probabilities may be 0.
+FLOOR = 0.28
 
 
 class Rung(Protocol):
@@ -80,7 +82,7 @@ class KeyToken(Checked):
     name: str = "key token"
 
 
-# A rung of the ladder: free offsets, free effects, or scores with one fitted scale.
+# A rung of the ladder: an offset per distance, an effect per token, or scores with one fitted scale.
 LadderRung = Position | KeyToken | Rung
 
 
@@ -167,10 +169,13 @@ class Induction(Checked):
 
     def scores(self, rows: Rows) -> Float64:
         """Return scores of shape (n_rows, window): 1 after an earlier occurrence of these tokens, else 0."""
-        same = np.tile(np.arange(rows.window) > 0, (len(rows), 1))
+        # The query itself, at lag 0, is not after an earlier occurrence.
+        follows = np.tile(np.arange(rows.window) > 0, (len(rows), 1))
         for back in range(self.length):
-            same &= rows.past[:, back + 1 : back + 1 + rows.window] == rows.past[:, back, None]
-        return same.astype(np.float64)
+            # The key at lag i follows lag i + 1, so that must have the token of lag 0, i + 2 that of lag 1, …
+            before_key = rows.past[:, back + 1 : back + 1 + rows.window]
+            follows &= before_key == rows.past[:, back, None]
+        return follows.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +205,7 @@ class Delimiters:
 
 
 def _delimits(text: str) -> bool:
+    # Spaces alone are no delimiter, although they have no letter or digit.
     return "\n" in text or (bool(text.strip()) and not any(letter.isalnum() for letter in text))
 
 
@@ -221,16 +227,12 @@ class SentenceStart:
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "SentenceStart":
         """Make the rung from the texts of all tokens: a sentence ends with . ! ? or 。 (and a quote)."""
-        stripped = [text.rstrip(" \"'”’)") for text in texts]
-        ends = [
-            short.endswith((".", "!", "?", "。")) or "\n" in text
-            for text, short in zip(texts, stripped, strict=True)
-        ]
-        return cls(np.array(ends, bool))
+        stops, quotes = (".", "!", "?", "。"), " \"'”’)"
+        return cls(np.array(["\n" in text or text.rstrip(quotes).endswith(stops) for text in texts], bool))
 
     def scores(self, rows: Rows) -> Float64:
         """Return scores of shape (n_rows, window): 1 where a sentence or a line begins, 0 elsewhere."""
-        before = rows.past[:, 1 : rows.window + 1]
+        before = rows.past[:, 1 : rows.window + 1]  # the token before each key; −1 if there is none
         return (self.ends[before] & (before >= 0)).astype(np.float64)
 
 
@@ -239,7 +241,7 @@ class TokenCounts:
     """How often each token, and each pair of a token and the next, occurs in documents.
 
     ``tokens`` (n_tokens,) are the counts of tokens. ``pairs`` (n_pairs,) are the counts of the pairs that
-    occur, and ``keys`` (n_pairs,) these pairs as packed numbers, ascending.
+    occur, and ``keys`` (n_pairs,) are these pairs, packed by ``pack_pairs`` into one number each, ascending.
     """
 
     tokens: Int64
@@ -249,23 +251,24 @@ class TokenCounts:
     @classmethod
     def of(cls, documents: Sequence[Any], *, n_tokens: int) -> "TokenCounts":
         """Count documents of token ids."""
-        read = [np.asarray(ids, np.int64) for ids in documents if len(ids)]
-        flat = np.concatenate(read) if read else np.empty(0, np.int64)
-        packed = [pack_pairs(ids[:-1], ids[1:]) for ids in read]
-        keys, pairs = count_keys(np.concatenate(packed) if packed else np.empty(0, np.int64))
-        return cls(np.bincount(flat, minlength=n_tokens).astype(np.int64), keys, pairs)
+        read = [np.empty(0, np.int64), *(np.asarray(ids, np.int64) for ids in documents)]
+        tokens = np.bincount(np.concatenate(read), minlength=n_tokens)
+        # No pair crosses a border between documents.
+        keys, pairs = count_keys(np.concatenate([pack_pairs(ids[:-1], ids[1:]) for ids in read]))
+        return cls(tokens.astype(np.int64), keys, pairs)
 
     @cached_property
     def followed(self) -> Int64:
         """How often each token is followed by another, shape (n_tokens,)."""
-        owners, _ = unpack_pairs(self.keys)
-        return np.bincount(owners, self.pairs, minlength=len(self.tokens)).astype(np.int64)
+        first_tokens, _ = unpack_pairs(self.keys)
+        return np.bincount(first_tokens, self.pairs, minlength=len(self.tokens)).astype(np.int64)
 
     def count_pairs_of(self, first: Integers, second: Integers) -> Int64:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
         pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
         indices, occurs = find_rows(self.keys, pairs)
-        return np.where(occurs, self.pairs[indices] if len(self.pairs) else 0, 0).reshape(second.shape)
+        # Pairs that do not occur read the 0 at the end.
+        return np.append(self.pairs, 0)[np.where(occurs, indices, -1)].reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +334,7 @@ class PMI:
         """
         tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
+        # ``Frequency`` is ln(count + ½): minus this logarithm, it is that of a probability.
         scores += np.log(tokens.sum() + 0.5 * len(tokens))
         is_counted = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
         n_counted = np.maximum(is_counted.sum(1, keepdims=True), 1)
@@ -340,11 +344,18 @@ class PMI:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Explain attention by a table of scores for pairs of query and token.
+    """Explain attention by a table of scores for pairs of query token and attended token.
 
-    ``values`` (n_pairs,) are the scores of the pairs in ``query`` and ``token`` (n_pairs,). A pair that is
-    not in the table gets the score of its token in ``background`` (n_tokens,). If heads have different
-    scores, both arrays have one row per head, in the order of ``Rows.heads``. ``name`` is the name in tables.
+    Attributes
+    ----------
+    name : str
+        The name in tables.
+    query, token : integers, shape (n_pairs,)
+        The pairs that have a score of their own, in any order.
+    values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
+        Their scores: the same for all heads, or a row for each head in the order of ``Rows.heads``.
+    background : float64 array, shape (n_tokens,) or (n_heads, n_tokens)
+        The score of each attended token in all other pairs.
 
     Examples
     --------
@@ -362,21 +373,26 @@ class Table:
             raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a value for each pair")
 
     @cached_property
-    def _sorted(self) -> tuple[Int64, Int64]:
-        keys = pack_pairs(self.query, self.token)
-        order = np.argsort(keys, kind="stable")
-        return keys[order], order
+    def _order(self) -> Int64:
+        # The order that sorts the pairs, which ``find_rows`` needs.
+        return np.argsort(pack_pairs(self.query, self.token), kind="stable")
+
+    @cached_property
+    def _keys(self) -> Int64:
+        return pack_pairs(self.query, self.token)[self._order]
 
     def scores(self, rows: Rows) -> Float64:
         """Return scores of shape (n_rows, window), or (n_rows, n_heads, window) if heads differ."""
-        keys, order = self._sorted
-        pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
-        indices, in_table = find_rows(keys, pairs)
+        # Look up all positions of all rows, one after the other; scores that all heads share are one head.
+        tokens = rows.tokens.ravel()
+        pairs = pack_pairs(np.repeat(rows.queries, rows.window), tokens)
+        indices, in_table = find_rows(self._keys, pairs)
         values = np.atleast_2d(self.values)
-        scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
-        scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
+        scores = np.atleast_2d(self.background)[:, tokens].astype(np.float64)
+        if len(scores) < len(values):
+            scores = np.repeat(scores, len(values), 0)
         if in_table.any():
-            scores[:, in_table] = values[:, order[indices[in_table]]]
+            scores[:, in_table] = values[:, self._order[indices[in_table]]]
         by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
         return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
 
@@ -390,10 +406,11 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     >>> first_looks(at.begin(["a b a c a b a c a"], window=4)).values.shape
     (7,)
     """
-    table: Any = beginning.statistics.looks
-    n_queries, n_tokens = int(table.shape[0]), int(table.shape[1])
-    query = np.repeat(np.arange(n_queries), np.diff(table.indptr))
-    return Table(name, query, np.asarray(table.indices), np.asarray(table.data), np.zeros(n_tokens))
+    looks: Any = beginning.statistics.looks  # a sparse matrix (n_queries, n_tokens), stored row by row
+    query = np.repeat(np.arange(len(looks.indptr) - 1), np.diff(looks.indptr))
+    return Table(
+        name, query, np.asarray(looks.indices), np.asarray(looks.data), np.zeros(int(looks.shape[1]))
+    )
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
@@ -417,12 +434,17 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
 
 @dataclass(frozen=True, eq=False)
 class AttentionRung:
-    """Explain attention by ``attention`` that attomaton computes over the last tokens of each context.
+    """Explain attention by the attention that attomaton computes over the last tokens of each context.
 
-    This can be the automaton, ``shrink``, or ``fast_forward`` at a step. ``floor`` is the share of uniform
-    attention that is mixed in before the logarithm is taken. None means 0 for attention that is positive
-    everywhere, and 0.28 for the automaton, whose attention is 0 at most positions. ``name`` is the name in
-    tables.
+    Attributes
+    ----------
+    name : str
+        The name in tables.
+    attention : Attention
+        What computes the attention: the automaton, ``shrink``, or ``fast_forward`` at a step.
+    floor : float, optional
+        The share of uniform attention that is mixed in before the logarithm is taken. None means 0 for
+        attention that is positive everywhere, and 0.28 for the automaton, whose attention is mostly 0.
 
     Examples
     --------
@@ -436,18 +458,21 @@ class AttentionRung:
 
     def scores(self, rows: Rows) -> Float64:
         """Return the logarithm of the attention on each position, shape (n_rows, window)."""
-        n, window = len(rows), rows.window
+        n_rows = len(rows)
+        window = rows.window
         default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
         floor = default if self.floor is None else self.floor
-        contexts = np.ascontiguousarray(rows.tokens[:, ::-1]).ravel()
-        size = max(rows.n_tokens, self.attention.n_tokens)
-        offsets = np.arange(0, n * window + 1, window)
-        predicted = self.attention.predict_samples(
-            Samples.from_arrays(contexts, offsets, rows.labels, n_tokens=size)
+        samples = Samples.from_arrays(
+            np.ascontiguousarray(rows.tokens[:, ::-1]).ravel(),  # oldest first
+            np.arange(0, n_rows * window + 1, window),
+            rows.labels,
+            n_tokens=max(rows.n_tokens, self.attention.n_tokens),
         )
+        predicted = self.attention.predict_samples(samples)
         bags = predicted.bags
+        # The attention on a token is divided equally among the positions that have it.
         per_position = predicted.probabilities / bags.multiplicity
-        pairs = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
-        indices, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
-        weights = per_position[indices].reshape(n, window)
+        pairs = pack_pairs(np.repeat(np.arange(n_rows), window), rows.tokens.ravel())
+        indices, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)  # every pair is in its bag
+        weights = per_position[indices].reshape(n_rows, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, LEAST_ATTENTION))

@@ -1,4 +1,4 @@
-"""The scores of rungs on attention rows, and the fit of one head rung by rung."""
+"""The scores of rungs on attention rows (``Features``), and the fit of one head (``climb_head``)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +16,12 @@ from attomaton.heads.audit.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Rows with the scores of every rung, for all heads.
-
-    ``scores`` has an array for each rung, of shape (n_rows, n_keys) or (n_rows, n_heads, n_keys), or None for
-    free rungs. ``tokens`` (n_rows, n_keys) are numbers of tokens; every first token of a context has the last
-    number.
-    """
+    """Rows with the scores of every rung, for all heads."""
 
     rows: Rows
     rungs: tuple[LadderRung, ...]
-    scores: tuple[Float64 | None, ...]
-    tokens: Int64
+    scores: tuple[Float64 | None, ...]  # by rung, (n_rows, n_keys) or (n_rows, n_heads, n_keys); None if free
+    tokens: Int64  # (n_rows, n_keys): the number of the token at each key, the last for all first positions
     n_tokens: int
 
     @classmethod
@@ -39,11 +34,13 @@ class Features:
             scores = tuple(
                 None if isinstance(rung, Position | KeyToken) else score_rows(rung, rows) for rung in rungs
             )
+            # The first position is one more key on the right, with the number n.
             tokens = np.pad(np.searchsorted(distinct, rows.tokens), ((0, 0), (0, 1)), constant_values=n)
             features.append(cls(rows, tuple(rungs), scores, tokens, n + 1))
         return features
 
     def attending(self, index: int) -> "Features":
+        """The rows in which one head attends to any key."""
         attends = self.rows.attends[:, index]
         if attends.all():
             return self
@@ -54,11 +51,8 @@ class Features:
         """The regressors of one head, from the rungs ``used``; scores are divided by ``spreads``."""
         rungs = [self.rungs[number] for number in used]
         ridges = [rung.ridge for rung in rungs if isinstance(rung, KeyToken)]
-        scores = [
-            self.scores_of(number, index) / spreads[number]
-            for number in used
-            if self.scores[number] is not None
-        ]
+        scored = [number for number in used if self.scores[number] is not None]
+        scores = [self.scores_of(number, index) / spreads[number] for number in scored]
         return Design(
             profile=any(isinstance(rung, Position) for rung in rungs),
             tokens=self.tokens if ridges else None,
@@ -85,13 +79,11 @@ class Features:
 
 
 def score_rows(rung: Rung, rows: Rows) -> Float64:
-    """The checked scores of a rung for all keys, minus their mean in each row.
-
-    If the rung does not score the first token, that gets the median of the row: 0 for a rung with few ones.
-    """
+    """The checked scores of a rung for all keys, minus their mean in each row."""
     scores = np.asarray(rung.scores(rows), np.float64)
     n, window = rows.tokens.shape
     if scores.shape in ((n, window), (n, len(rows.heads), window)):
+        # A first token without score gets the median of the row, which is 0 if most scores are 0.
         scores = np.concatenate([scores, np.median(scores, -1, keepdims=True)], -1)
     if scores.shape not in ((n, window + 1), (n, len(rows.heads), window + 1)):
         raise MismatchedParts(
@@ -116,19 +108,21 @@ def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool =
     """Fit every rung of one head on some rows, alone or with all rungs before, and evaluate it on others."""
     fitted = fitted.attending(index)
     if not len(fitted.rows):
-        flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
-        yield from (RungFit(flat, np.nan) for _ in fitted.rungs)
+        uniform = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
+        yield from (RungFit(uniform, np.nan) for _ in fitted.rungs)
         return
-    attention, spreads = fitted.rows.on_keys(index), fitted.spreads(index)
-    empty = fitted.design([], index, spreads)
-    before, coefficients, used = empty, np.empty(0), list[int]()
+    attention = fitted.rows.on_keys(index)
+    spreads = fitted.spreads(index)
+    before = fitted.design([], index, spreads)
+    coefficients = np.zeros(before.size)
     for number, scores in enumerate(fitted.scores):
-        if not nested:
-            before, coefficients, used = empty, np.empty(0), []
-        used.append(number)
+        used = range(number + 1) if nested else [number]
         design = fitted.design(used, index, spreads)
-        coefficients = fit_head(design, attention, _extend(coefficients, before, design))
+        # Nested fits start from the fit of the rungs before.
+        start = _extend(coefficients, before, design) if nested else np.zeros(design.size)
+        coefficients = fit_head(design, attention, start)
         logs = log_softmax(scored.design(used, index, spreads).scores(coefficients), axis=-1)
+        # The scale of a rung with scores comes last; its scores were divided by their spread.
         yield RungFit(logs, np.nan if scores is None else float(coefficients[-1] / spreads[number]))
         before = design
 

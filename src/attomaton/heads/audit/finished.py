@@ -1,4 +1,7 @@
-"""Finished layers of an audit in a folder, from which an audit that was stopped continues."""
+"""Finished layers of an audit in a folder, from which an audit that was stopped continues.
+
+:class:`FinishedLayers` writes and reads the folder during an audit, :func:`read_finished` after it.
+"""
 
 import hashlib
 import json
@@ -84,11 +87,11 @@ class FinishedLayers:
             cls._claim(path, identity)
             yield cls(path)
 
-    @staticmethod
+    @staticmethod  # like ``open``, it has no folder of its own yet
     def _claim(folder: Path, identity: Mapping[str, Any]) -> None:
         """Write to which audit the folder belongs, or raise if it belongs to another."""
         text = json.dumps(identity, sort_keys=True, indent=1)
-        new: Any = json.loads(text)
+        new: Any = json.loads(text)  # as it is read back: tuples become lists
         try:
             old: Any = json.loads((folder / IDENTITY).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -121,12 +124,14 @@ class FinishedLayers:
         return {layer: audit for layer, audit in audits.items() if audit.layers == [layer]}
 
     def write(self, layer: int, audit: HeadAudit) -> None:
+        """Write the audit of a finished layer, marked as a layer of this audit."""
         with explained(self.folder, resumable=True):
             table: Any = store(audit)
             table = table.replace_schema_metadata({**table.schema.metadata, AUDIT: self._identify()})
             write_file(self.folder / LAYER.format(layer), partial(write_parquet, table))
 
     def _identify(self) -> bytes:
+        # Layers of an audit with other arguments have another digest, and are not read.
         return hashlib.sha256((self.folder / IDENTITY).read_bytes()).hexdigest().encode()
 
     def remove(self) -> None:

@@ -3,7 +3,7 @@
 The score of key j in row i is c_j + e_token(i, j) + Σ_f β_f x_f(i, j): an offset c for each key, an effect e
 for each token, and scales β of given features x. Offsets and effects are optional. The loss is the mean
 cross-entropy of attention and softmax(scores), plus a ridge. Without effects there are few coefficients, and
-the Hessian is factored; with effects, conjugate gradients are used.
+the Hessian is factored; with effects, conjugate gradients are used. :func:`fit_head` fits a :class:`Design`.
 """
 
 from dataclasses import dataclass
@@ -28,23 +28,27 @@ GRADIENT_TOLERANCE = 1e-8
 
 LOSS_ROUNDING = 1e-14  # by how much rounding may raise a loss
 
+SUFFICIENT_DECREASE = 1e-4  # the part of the decrease by the slope that a step must achieve (Armijo)
+
+SHORTEST_STEP = 1e-6  # the part of a Newton step below which it is not halved again
+
 MOST_NEWTON_STEPS = 60  # steps of a fit
+
 MOST_CONJUGATE_STEPS = 60  # iterations of conjugate gradients in each step
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The regressors for the attention rows of one head, and the order of their coefficients.
+    """The regressors for the attention rows of one head.
 
-    First come the offsets of all keys, if ``profile``; then the effects of ``n_tokens`` tokens, if there are
-    ``tokens`` (n_rows, n_keys); last the scales of ``features`` (n_features, n_rows, n_keys).
+    The coefficients are in the order of the fields: offsets c, effects e, scales β.
     """
 
-    profile: bool
-    tokens: Int64 | None
+    profile: bool  # whether keys have offsets
+    tokens: Int64 | None  # (n_rows, n_keys): the number of the token at each key; None for no effects
     n_tokens: int
-    features: Float64
-    ridge: float = 1e-3
+    features: Float64  # (n_features, n_rows, n_keys)
+    ridge: float = 1e-3  # of effects
 
     @property
     def borders(self) -> tuple[int, int]:
@@ -54,10 +58,12 @@ class Design:
 
     @property
     def size(self) -> int:
+        """The number of coefficients."""
         return self.borders[1] + len(self.features)
 
     @cached_property
     def penalty(self) -> Float64:
+        """The ridge: ½ Σ penalty · coefficient² is added to the loss; shape (size,)."""
         offsets_end, effects_end = self.borders
         penalty = np.full(self.size, TINY)
         penalty[offsets_end:effects_end] = 2.0 * self.ridge
@@ -67,15 +73,16 @@ class Design:
     def _occurrences(self) -> Any:
         """Which token each key has, as a sparse matrix of shape (n_rows · n_keys, n_tokens)."""
         tokens = np.empty(0, np.int64) if self.tokens is None else self.tokens.ravel()
+        # Compressed rows with one entry each: the entry of row i is at i.
         entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
         return sparse.csr_matrix(entries, shape=(len(tokens), self.n_tokens))
 
     @cached_property
     def _token_sums(self) -> Any:
-        """The transpose: it sums over the keys that have the same token."""
-        return self._occurrences.T
+        return self._occurrences.T  # sums over the keys that have the same token
 
     def scores(self, coefficients: Float64) -> Float64:
+        """The scores with these coefficients (size,), shape (n_rows, n_keys)."""
         offsets_end, effects_end = self.borders
         total = np.tensordot(coefficients[effects_end:], self.features, 1)
         if offsets_end:
@@ -110,8 +117,9 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     n, n_keys = attention.shape
     coefficients = np.zeros(design.size) if start is None else start.copy()
     loss, logs = design.evaluate(coefficients, attention)
-    uniform = np.full((1, n_keys), -np.log(n_keys))
-    tolerance = GRADIENT_TOLERANCE * np.sqrt(np.clip(divergence(attention, uniform).mean(), 1e-12, 1.0))
+    logs_of_uniform = np.full((1, n_keys), -np.log(n_keys))
+    distance = np.clip(divergence(attention, logs_of_uniform).mean(), 1e-12, 1.0)
+    tolerance = GRADIENT_TOLERANCE * np.sqrt(distance)
     find_step = _newton_step if design.tokens is None else _conjugate_step
     for _ in range(MOST_NEWTON_STEPS):
         probabilities = np.exp(logs)
@@ -119,52 +127,58 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
         if np.abs(gradient).max(initial=0.0) <= tolerance:
             break
         step = find_step(design, probabilities, gradient)
-        slope, size = np.vdot(gradient, step), 1.0
+        slope = np.vdot(gradient, step)
+        size = 1.0
         while True:
-            shorter = coefficients + size * step
-            new_loss, logs = design.evaluate(shorter, attention)
-            if new_loss <= loss + 1e-4 * size * slope + LOSS_ROUNDING or size < 1e-6:
+            moved = coefficients + size * step
+            new_loss, logs = design.evaluate(moved, attention)
+            if new_loss <= loss + SUFFICIENT_DECREASE * size * slope + LOSS_ROUNDING or size < SHORTEST_STEP:
                 break
             size *= 0.5
-        coefficients, loss = shorter, new_loss
+        coefficients, loss = moved, new_loss
     return coefficients
 
 
 def _newton_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
     """−H⁻¹ g by Cholesky's factorisation of the Hessian H, without effects of tokens."""
-    n, n_offsets = len(probabilities), design.borders[0]
+    # H is the covariance of the regressors under the fitted probabilities p, averaged over rows, plus the
+    # ridge: between features f and g, Σ_ij p_ij f_ij g_ij − Σ_i (Σ_j p_ij f_ij)(Σ_j p_ij g_ij), over n.
+    n_offsets, _ = design.borders
     weighted = design.features * probabilities
     means = weighted.sum(2)  # (n_features, n_rows)
+    products = np.tensordot(weighted, design.features, ((1, 2), (1, 2)))
     hessian = np.empty((design.size, design.size))
-    hessian[n_offsets:, n_offsets:] = (
-        np.tensordot(weighted, design.features, ((1, 2), (1, 2))) - means @ means.T
-    )
+    hessian[n_offsets:, n_offsets:] = products - means @ means.T
     if n_offsets:
         hessian[:n_offsets, :n_offsets] = np.diag(probabilities.sum(0)) - probabilities.T @ probabilities
         hessian[n_offsets:, :n_offsets] = weighted.sum(1) - means @ probabilities
         hessian[:n_offsets, n_offsets:] = hessian[n_offsets:, :n_offsets].T
-    hessian /= n
+    hessian /= len(probabilities)
     hessian[np.diag_indices(design.size)] += design.penalty
     return -cho_solve(cho_factor(hessian), gradient)
 
 
 def _conjugate_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
-    """−H⁻¹ g by conjugate gradients, with the diagonal of the Hessian H as preconditioner."""
+    """−H⁻¹ g by conjugate gradients, preconditioned by about the diagonal of the Hessian H."""
     n = len(probabilities)
-    diagonal = design.collect_squares(probabilities / n) + design.penalty
-    step, residual = np.zeros(len(gradient)), -gradient
+    diagonal = design.collect_squares(probabilities / n) + design.penalty  # without squares of means
+    step = np.zeros(len(gradient))
+    residual = -gradient
     scaled = residual / diagonal
-    direction, product = scaled.copy(), np.vdot(residual, scaled)
-    tolerance = min(0.1, np.sqrt(product)) * np.sqrt(product)
+    direction = scaled.copy()
+    product = np.vdot(residual, scaled)
+    tolerance = min(0.1, np.sqrt(product)) * np.sqrt(product)  # exact steps only near the minimum
     for _ in range(MOST_CONJUGATE_STEPS):
-        slopes = design.scores(direction)
-        slopes -= np.einsum("nw,nw->n", probabilities, slopes)[:, None]
-        hessian_direction = design.collect(probabilities * slopes / n) + design.penalty * direction
+        # H · direction: the change of the scores, minus its mean in each row under the probabilities.
+        change = design.scores(direction)
+        change -= np.einsum("nw,nw->n", probabilities, change)[:, None]
+        hessian_direction = design.collect(probabilities * change / n) + design.penalty * direction
         size = product / np.vdot(direction, hessian_direction)
         step += size * direction
         residual = residual - size * hessian_direction
         scaled = residual / diagonal
-        product, old_product = np.vdot(residual, scaled), product
+        old_product = product
+        product = np.vdot(residual, scaled)
         if np.sqrt(product) <= tolerance:
             break
         direction = scaled + (product / old_product) * direction

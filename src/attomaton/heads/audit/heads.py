@@ -1,14 +1,17 @@
-"""The audit of all heads of a model on a corpus, layer by layer.
+"""The audit of all heads of a model on a corpus, layer by layer (``audit_heads``).
 
-One pass records attention rows of the model and of random heads. Rungs and habits are fitted on the rows of
-some documents; ladder, next-token seeking and ceiling are measured on the rows of the others.
+:func:`record_all` records attention rows of the model and of random heads in one pass. For each layer,
+:func:`measure_layer` fits rungs and habits on the rows of some documents, and measures ladder, next-token
+seeking and ceiling on the rows of the others. Causal value is measured last, because it may depend on the
+results of all layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +20,7 @@ from attomaton.base.borders import check_kind
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import choice
 from attomaton.base.progress import Stages, as_stages
+from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.audit.causal import replace_by
@@ -109,12 +113,14 @@ def audit_heads(
     >>> audit_heads(model, documents, settings=AuditSettings(window=8)).ladder
     Ladder(2 heads, 8 rungs, nested)
     """
-    settings, tell = settings or AuditSettings(), as_stages(progress)
+    settings = settings or AuditSettings()
     check_kind(settings, AuditSettings, "settings")
-    source, model = model, open_model(model)
+    source = model
+    model = open_model(source)
     chosen = choose_heads(model.shape, layers, heads)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
+    documents = list_documents(read, limit)
+    vocabulary = getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, settings, causal)
     plan = plan_audit(model, documents, rungs, settings, theory=theory, length=length, vocabulary=vocabulary)
     random_heads = draw_random_heads(model, random, seed=settings.seed)
@@ -126,49 +132,50 @@ def audit_heads(
         "n_heads": model.shape.n_heads,
         "n_chosen": len(chosen),
     }
-    run = _AuditRun(model, random_heads, documents, vocabulary, plan, settings, tell)
+    run = _AuditRun(model, random_heads, documents, vocabulary, plan, settings, as_stages(progress))
     identity = run.identify(chosen, causal) | about
     with nullcontext() if work is None else FinishedLayers.open(work, model, documents, identity) as finished:
         audits = {} if finished is None else finished.read()
-
-        def keep(layer: int, audit: HeadAudit) -> None:
-            audits[layer] = audit
+        without_causal = run.audit_layers([head for head in chosen if head.layer not in audits])
+        # A generator, which reads ``audits`` when it is started: after ``without_causal`` has ended.
+        with_causal = run.add_causal(audits, length, only_top=causal == "top") if length else ()
+        for layer, audit in chain(without_causal, with_causal):
+            audits[layer] = replace(audit, **about)
             if finished is not None:
-                finished.write(layer, audit)
-
-        for layer, audit in run.audit_layers([head for head in chosen if head.layer not in audits]):
-            keep(layer, replace(audit, **about))
-        if length:
-            for layer, audit in run.add_causal(audits, length, only_top=causal == "top"):
-                keep(layer, audit)
+                finished.write(layer, audits[layer])
         return join_audits([audits[layer] for layer in sorted(audits)])
 
 
-def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> tuple[int, str]:
-    """The length of contexts for causal value, or 0 and a note that says why it is left out."""
+class CausalLength(NamedTuple):
+    """The ``length`` of contexts for causal value, 0 if it is not measured, with a ``note`` that says why."""
+
+    length: int
+    note: str = ""
+
+
+def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> CausalLength:
+    """Try whether heads of the model can be replaced; if not, causal value is left out."""
     if choice(causal, "causal", options=CAUSAL) == "none":
-        return 0, ""
+        return CausalLength(0)
     try:
         logits = model.watch(np.zeros((1, 1), np.int64), edit_patterns=lambda _, pattern: pattern).logits
     except UnsupportedOption as error:  # it shows patterns only
         reason = str(error).split("; ", 1)[0]
     else:
         if bool(logits.isfinite().all()):
-            return min(settings.length, model.shape.longest or settings.length), ""
+            return CausalLength(min(settings.length, model.shape.longest or settings.length))
         reason = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
-    return 0, f"Causal value is left out: {reason}."
+    return CausalLength(0, f"Causal value is left out: {reason}.")
 
 
 @dataclass(frozen=True, eq=False)
 class LayerHeads:
-    """Heads of one layer, of the model or of a draw of random heads: their rows, and rungs to explain them.
-
-    ``own_scores`` are for the ceiling; None for all if any weights are out of reach, so that all are treated
-    alike.
-    """
+    """Heads of one layer, of the model or of a random draw: their rows, and the rungs to explain them."""
 
     rows: Rows
     rungs: Sequence[LadderRung]
+    # For the ceiling. If the weights of any model cannot be read, they are None for all models, so that all
+    # are treated alike.
     own_scores: OwnScores | None = None
 
 
@@ -185,7 +192,7 @@ class _AuditRun:
     tell: Stages
 
     def identify(self, heads: Sequence[Head], causal: str) -> dict[str, Any]:
-        """What a stopped audit must have in common with the call that continues it, for JSON."""
+        """JSON values that a stopped audit must have in common with the call that continues it."""
         is_given = self.random.null == "given"
         random = [[model.name, digest_value(model)] for model in self.random.models if is_given]
         return {
@@ -210,7 +217,9 @@ class _AuditRun:
             layers=layers,
             reads_of=self.plan.fit_on,
         )
-        rungs, own_scores = self._rungs(), self._own_scores(recorded)
+        # Lists with an entry for the model, and then one for each draw of random heads.
+        rungs = self._rungs()
+        own_scores = self._own_scores(recorded)
         self.tell("explaining heads")
         for done, layer in enumerate(layers):
             rows = [one_pass.rows.of_layer(layer) for one_pass in recorded]
@@ -221,7 +230,7 @@ class _AuditRun:
             ]
             heads_of_model, *random = map(LayerHeads, rows, rungs_of_layer, own_scores)
             audit = measure_layer(self.plan, heads_of_model, random, shared=self.random.null == "inputs")
-            scored = self.plan.split(heads_of_model.rows)[1]
+            _, scored = self.plan.split(heads_of_model.rows)
             contexts = choose_contexts(scored, vocabulary=self.vocabulary)
             yield layer, replace(audit, contexts=contexts)
             self.tell.advance(done + 1, len(layers))
@@ -234,6 +243,7 @@ class _AuditRun:
         return [of_model, *(settle_rungs(self.plan.rungs, control) for control in self.random.models)]
 
     def _own_scores(self, recorded: Sequence[Recorded]) -> list[OwnScores] | list[None]:
+        """Own scores of the model and of each draw, or None for all of them: see :class:`LayerHeads`."""
         models = (self.model, *self.random.models)
         scores = [
             OwnScores(model, one_pass.reads)
@@ -245,11 +255,13 @@ class _AuditRun:
     def add_causal(
         self, audits: Mapping[int, HeadAudit], length: int, *, only_top: bool
     ) -> Iterator[tuple[int, HeadAudit]]:
-        """The audits of layers, with the causal value of their heads where it is missing."""
+        """Measure the causal value of heads in the layers that lack it; yield the audits of these layers."""
         audit: HeadAudit = join_audits([audits[layer] for layer in sorted(audits)])
+        # By the |z| of next-token seeking, the largest first.
         order: list[int] = np.argsort(-np.abs(np.nan_to_num(audit.seeking.z)), kind="stable").tolist()
-        sets: dict[int, list[tuple[Head, ...]]] = {}
-        for head in sorted(audit.heads[index] for index in (order[:TOP] if only_top else order)):
+        chosen = sorted(audit.heads[index] for index in (order[:TOP] if only_top else order))
+        sets: dict[int, list[tuple[Head, ...]]] = {}  # by layer; every head is replaced alone
+        for head in chosen:
             sets.setdefault(head.layer, []).append((head,))
         measured = {layer: done.causal.sets for layer, done in audits.items() if done.causal is not None}
         missing = [layer for layer in sets if measured.get(layer) != tuple(sets[layer])]
@@ -278,16 +290,16 @@ def record_all(
     layers: Sequence[int],
     reads_of: Sequence[int] = (),
 ) -> list[Recorded]:
-    """Record the attention rows of a model and of random heads, and what their attention reads."""
-    names = ("window", "per_document", "longest", "seed")
-    options: Any = {name: getattr(settings, name) for name in names}
+    """Record attention rows, and what attention reads: first of a model, then of each of its ``controls``."""
+    options: Any = {name: getattr(settings, name) for name in ("window", "per_document", "longest", "seed")}
     options |= {"layers": layers, "reads_of": reads_of, "progress": tell.advance}
-    same_stream = [
+    # Random heads that read the residual stream of the model are recorded in the pass of the model.
+    joined = [
         control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
     ]
-    if len(same_stream) == len(controls):
+    if len(joined) == len(controls):
         tell(f"recording attention of {model.name}")
-        recorded = record(model, documents, random=same_stream, **options)
+        recorded = record(model, documents, random=joined, **options)
         return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.random)]
     passes = list[Recorded]()
     for recorded_model in (model, *controls):
@@ -299,16 +311,19 @@ def record_all(
 def measure_layer(
     plan: Plan, heads: LayerHeads, random: Sequence[LayerHeads] = (), *, shared: bool = False
 ) -> HeadAudit:
-    """Audit the heads of a layer and compare them with random heads, which may be ``shared`` rotations."""
-    fitted, scored = plan.split(heads.rows)
-    seeking = seek_labels(fitted, scored, plan.counts)
-    measures = {name: getattr(scored, name).mean(0, dtype=np.float64) for name in MEASURES}
-    fitted, scored = plan.thin(fitted, scored)
+    """Audit the heads of a layer and compare them with random draws, whose heads may share one rotation."""
+    all_fitted, all_scored = plan.split(heads.rows)
+    seeking = seek_labels(all_fitted, all_scored, plan.counts)
+    measures = {name: getattr(all_scored, name).mean(0, dtype=np.float64) for name in MEASURES}
+    fitted, scored = plan.thin(all_fitted, all_scored)
     ladder = climb(fitted, scored, heads.rungs)
     alone = climb(fitted, scored, [*heads.rungs, *plan.alone_only], nested=False)
     ceiling = find_ceiling(fitted, scored, heads.own_scores)
+    # Ceilings are slow to find, and only the test of the token-specific type needs those of random heads.
     needs_ceilings = may_be_tokens(ladder, ceiling)
-    ladders, seekings, ceilings = list[Ladder](), list[Seeking](), list[Ceiling]()
+    seekings = list[Seeking]()
+    ladders = list[Ladder]()
+    ceilings = list[Ceiling]()
     for draw in random:
         rows = plan.split(draw.rows)
         seekings.append(seek_labels(*rows, plan.counts))
@@ -317,7 +332,7 @@ def measure_layer(
         if needs_ceilings:
             ceilings.append(find_ceiling(*thinned, draw.own_scores))
     return HeadAudit(
-        model="",
+        model="",  # the caller adds what all layers have in common
         heads=scored.heads,
         ladder=ladder.against(ladders, shared=shared) if random else ladder,
         alone=alone,
@@ -335,11 +350,13 @@ def measure_layer(
 
 
 def table_of_heads(rung: LadderRung, heads: Sequence[Head], model: HeadModel) -> LadderRung:
-    """A rung for some heads: a table with scores for all heads keeps only theirs."""
+    """The rung for some heads of a model: a :class:`Table` with a row for each head keeps their rows."""
     if not isinstance(rung, Table):
         return rung
     every = model.shape.heads
     indices = [every.index(head) for head in heads]
-    scores = {"values": rung.values, "background": rung.background}
-    by_head = {name: table for name, table in scores.items() if table.ndim == 2 and len(table) == len(every)}
-    return replace(rung, **{name: table[indices] for name, table in by_head.items()})
+
+    def of_heads(scores: Float64) -> Float64:
+        return scores[indices] if scores.ndim == 2 and len(scores) == len(every) else scores
+
+    return replace(rung, values=of_heads(rung.values), background=of_heads(rung.background))

@@ -73,19 +73,20 @@ class Estimates:
     @property
     def low(self) -> Float64:
         """The lower end of the 95 % interval, shape (n_heads,)."""
-        return self.value - self._reach
+        return self.value - self._half_width
 
     @property
     def high(self) -> Float64:
         """The upper end of the 95 % interval, shape (n_heads,)."""
-        return self.value + self._reach
+        return self.value + self._half_width
 
     @property
-    def _reach(self) -> Float64:
+    def _half_width(self) -> Float64:
         return stdtrit(len(self.without) - 1.0, 0.975) * self.error
 
     def over(self, documents: Bool) -> Float64:
         """The estimate from some of the documents: the mean of their jackknife pseudo-values."""
+        # The pseudo-value of document d is n · value − (n − 1) · value without d.
         n = len(self.without)
         return n * self.value - (n - 1) * self.without[documents].mean(0)
 
@@ -97,6 +98,7 @@ class Estimates:
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
     """Student's t with ``freedom`` degrees of freedom, as the equally rare normal deviate."""
     tails = stdtr(freedom, -np.abs(student))
+    # A finite t never becomes infinite because its tail rounds to 0.
     tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST_TAIL), tails)
     return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
 
@@ -104,9 +106,9 @@ def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
 def divide(above: Float64, below: Float64) -> Float64:
     """above / below, and 0 where both are 0 up to rounding."""
     above, below = np.broadcast_arrays(np.asarray(above, np.float64), np.asarray(below, np.float64))
-    small = np.abs(below) <= 1e-15
-    endless = np.where(np.abs(above) <= 1e-12, 0.0, np.copysign(np.inf, above))
-    return np.where(small, endless, above / np.where(small, 1.0, below))
+    is_zero = np.abs(below) <= 1e-15
+    over_zero = np.where(np.abs(above) <= 1e-12, 0.0, np.copysign(np.inf, above))
+    return np.where(is_zero, over_zero, above / np.where(is_zero, 1.0, below))
 
 
 def above_null(z: Float64) -> Bool:
@@ -163,7 +165,8 @@ class NullDistribution:
             if chosen.sum() < FEWEST_HEADS:
                 chosen = np.ones(len(self.layers), bool)
             values = self.values[chosen]
-            centre[index], sizes[index] = values.mean(), self.n_draws or len(values)
+            centre[index] = values.mean()
+            sizes[index] = self.n_draws or len(values)
             spread = _spread(values - centre[index])
             variance[index] = (spread if len(values) >= MANY_HEADS else max(spread, within_layers)) ** 2
             error_variance[index] = np.mean(self.errors[chosen] ** 2)
@@ -178,6 +181,7 @@ def as_normal(deviations: Float64, sizes: Float64) -> Float64:
 
 def _spread_within_layers(values: Float64, layers: Int64) -> float:
     """The standard deviation of random heads from the mean of their layer, over all layers."""
+    # Of each head, the index of its layer; and how many heads each layer has.
     _, indices, counts = np.unique(layers, return_inverse=True, return_counts=True)
     deviations = values - (np.bincount(indices, values) / counts)[indices]
     return float(np.sqrt(np.sum(deviations**2) / max(len(values) - len(counts), 1)))

@@ -3,7 +3,7 @@
 Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows,
 with attention on the keys of :mod:`attomaton.heads.audit.rows`. It is 1 for an exact prediction, 0 for one
 that gives no information, and below 0 for one that misleads. A row in which a head attends to no key is left
-out for that head.
+out for that head. :func:`climb` fits and measures; ``Ladder.against`` adds random heads.
 """
 
 import re
@@ -34,7 +34,7 @@ from attomaton.heads.model import Head
 
 UNIFORM = 1e-12  # mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform
 
-SHARE_ROUNDING = 1e-9  # a share of attention below which a rung neither adds nor removes anything
+SHARE_ROUNDING = 1e-9  # a loss of explained share up to which a rung does not harm a head
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +68,7 @@ class Ladder(Tabular):
 
     def by_column(self, kind: str) -> dict[str, Estimates]:
         """The explained share of each rung, by the column of a table: the kind, and the name of the rung."""
-        return {
-            name_column(kind, name): share for name, share in zip(self.names, self.explained, strict=True)
-        }
+        return dict(zip([name_column(kind, name) for name in self.names], self.explained, strict=True))
 
     @property
     def mean(self) -> Float64:
@@ -79,7 +77,7 @@ class Ladder(Tabular):
 
     @property
     def harm(self) -> list[str]:
-        """How many heads each rung harms on held-out documents, with a note where more than half."""
+        """How many heads each rung harms on held-out documents, with a note if this is more than half."""
         counts = [int((share.value < -SHARE_ROUNDING).sum()) for share in self.added]
         return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
 
@@ -93,7 +91,7 @@ class Ladder(Tabular):
         """
         if not self.null:
             return np.array([share.z for share in self.added])
-        return np.array([null.z(self.heads, self._signed_root(at)) for at, null in enumerate(self.null)])
+        return np.array([null.z(self.heads, self._signed_root(rung)) for rung, null in enumerate(self.null)])
 
     @property
     def holds(self) -> Bool:
@@ -104,16 +102,17 @@ class Ladder(Tabular):
         """The ladder with null distributions from random heads, which may share the rotations of a layer."""
         if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
             raise MismatchedParts("random heads have a ladder of other rungs; use the same for all heads")
-        nulls = [
-            NullDistribution.of([(ladder.heads, ladder._signed_root(at)) for ladder in random], shared=shared)
-            for at in range(len(self.names))
-        ]
+        nulls = list[NullDistribution]()
+        for rung in range(len(self.names)):
+            measured = [(ladder.heads, ladder._signed_root(rung)) for ladder in random]
+            nulls.append(NullDistribution.of(measured, shared=shared))
         return replace(self, null=tuple(nulls))
 
     def _signed_root(self, rung: int) -> Estimates:
         """√(added share) with the sign of its scale: nearly normal for random heads, unlike shares."""
-        scales, added = self.scales[rung], self.added[rung]
-        sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
+        added = self.added[rung]
+        scales = self.scales[rung]
+        sign = np.where(np.isnan(scales), 1.0, np.sign(scales))  # free rungs have no scale
         roots = (sign * np.sqrt(np.maximum(values, 0.0)) for values in (added.value, added.without))
         return Estimates(*roots)
 
@@ -143,6 +142,7 @@ class Ladder(Tabular):
 
 
 def name_column(kind: str, name: str) -> str:
+    """The name of a column about a rung: ``explained_induction_by_2``."""
     return kind + "_" + re.sub(r"\W+", "_", name)
 
 
@@ -156,9 +156,16 @@ def climb(
 ) -> Ladder:
     """Fit explanations (rungs) on some attention rows, and measure on other rows how much they explain.
 
-    The rows ``fitted`` and ``scored`` come from different documents, and have the same heads and window. If
-    ``nested``, each of the ``rungs`` is fitted together with all rungs before it; otherwise each rung is
-    fitted alone. ``progress`` is called with the number of finished heads and the number of all heads.
+    Parameters
+    ----------
+    fitted, scored : Rows
+        Rows to fit on, and rows of other documents to measure, with the same heads and window.
+    rungs : sequence of rungs
+        The rungs, in the order of the ladder.
+    nested : bool
+        Whether each rung is fitted together with all rungs before it. Otherwise each is fitted alone.
+    progress : callable
+        Called with the number of finished heads and the number of all heads.
 
     Examples
     --------
@@ -177,7 +184,8 @@ def climb(
         raise MismatchedParts(ROWS_DIFFER)
     features_fitted, features_scored = Features.of(rungs, fitted, scored)
     n_heads = len(scored.heads)
-    unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
+    unexplained = np.empty((len(rungs), len(scored), n_heads))
+    scales = np.empty((len(rungs), n_heads))
     for index in range(n_heads):
         attention = scored.on_keys(index)
         fits = climb_head(features_fitted, features_scored, index, nested=nested)
@@ -191,19 +199,21 @@ def climb(
 
 def added_shares(shares: Sequence[Estimates], *, nested: bool) -> tuple[Estimates, ...]:
     """The increase of each explained share over the one before; the share itself if rungs are not nested."""
-    return tuple(share.minus(shares[at - 1]) if nested and at else share for at, share in enumerate(shares))
+    # Nothing is before the first rung.
+    return tuple(share.minus(shares[i - 1]) if nested and i else share for i, share in enumerate(shares))
 
 
 def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
     """The explained share of each fit, from its KL(attention ‖ fit), shape (n_fits, n_rows, n_heads)."""
     drawn = Resampled.over(scored.documents)
     n_keys = scored.window + 1
-    flat = np.full((1, n_keys), -np.log(n_keys))
-    uniform = np.empty(unexplained.shape[1:])  # KL(attention ‖ uniform)
+    logs_of_uniform = np.full((1, n_keys), -np.log(n_keys))
+    explainable = np.empty(unexplained.shape[1:])  # KL(attention ‖ uniform)
     for index in range(len(scored.heads)):
-        uniform[:, index] = divergence(scored.on_keys(index), flat)
+        explainable[:, index] = divergence(scored.on_keys(index), logs_of_uniform)
     attends = drawn.sums(scored.attends.astype(np.float64)) > 0  # (n_documents, n_heads)
-    unexplainable = (uniform.mean(0) <= UNIFORM) | (attends.sum(0) < FEWEST_DOCUMENTS)
-    uniform[:, unexplainable] = 1.0
-    ratios = [drawn.ratio(np.where(unexplainable, 1.0, fit), uniform) for fit in unexplained]
+    # Uniform heads, and heads that attend in few documents, get the ratio 1 / 1, that is the share 0.
+    is_empty = (explainable.mean(0) <= UNIFORM) | (attends.sum(0) < FEWEST_DOCUMENTS)
+    explainable[:, is_empty] = 1.0
+    ratios = [drawn.ratio(np.where(is_empty, 1.0, fit), explainable) for fit in unexplained]
     return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]

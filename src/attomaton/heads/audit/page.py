@@ -1,4 +1,4 @@
-"""An audit as a page: a map of layers and heads, and for each head its ladder and contexts as text."""
+"""An audit as a page (``write_audit``): a map of heads, and for each its ladder and contexts as text."""
 
 from math import isfinite
 from os import PathLike
@@ -26,10 +26,10 @@ SHOWN_CHARACTERS = 200  # characters shown of a token or a name, at most
 
 
 def render_audit(table: pa.Table, about: About) -> str:
+    """The HTML of the page, from the table of heads with their contexts."""
     columns: dict[str, list[Any]] = {name: _rounded(table, name) for name in table.column_names}
     is_path = Path(about.model).is_absolute()  # the page is sent to others: without folders of this machine
     model = Path(about.model).name if is_path else about.model
-    tokens, windows, contexts = _number_contexts(columns.get("contexts", []))
     record = {
         "model": shorten(model, SHOWN_CHARACTERS),
         "rungs": [shorten(name, SHOWN_CHARACTERS) for name in about.rungs],
@@ -43,14 +43,13 @@ def render_audit(table: pa.Table, about: About) -> str:
         "explained": [columns[name_column("explained", name)] for name in about.rungs],
         "z": [columns[name_column("z", name)] for name in about.rungs],
         "full": FULL,
-        "tokens": tokens,
-        "windows": windows,
-        "contexts": contexts,
+        **_number_contexts(columns.get("contexts", [])),
     }
     return render_page("attomaton.heads.audit", ("page",), to_json(record), title="Attention heads")
 
 
 def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Path:
+    """Write the page to a file, and return its path; only pages of attomaton are overwritten."""
     page = render_audit(table, about)
     write_target(path, lambda draft: draft.write_text(page, encoding="utf-8"), is_ours=is_page)
     return Path(path)
@@ -65,23 +64,20 @@ def _rounded(table: Any, name: str) -> list[Any]:
     ]
 
 
-def _number_contexts(
-    heads: list[list[dict[str, Any]]],
-) -> tuple[list[str], list[list[int]], list[list[list[int]]]]:
-    """The distinct tokens, the distinct windows with numbers for tokens, and the contexts of every head.
-
-    A window is document, position, first token, label and tokens. A context is the number of its window, and
-    the attention on the first token and on each token of the window.
-    """
-    tokens, windows = dict[str, int](), dict[tuple[int, ...], int]()
+def _number_contexts(heads: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """The distinct tokens, the distinct windows with numbers for tokens, and the contexts of every head."""
+    # Heads share many windows, so each window and token is written once, and numbered in order of appearance.
+    tokens = dict[str, int]()
+    windows = dict[tuple[int, ...], int]()
 
     def number(text: str) -> int:
         return tokens.setdefault(text[:SHOWN_CHARACTERS], len(tokens))
 
     def pack(context: dict[str, Any]) -> list[int]:
+        # The number of the window, and the attention on the first token and on each token of the window.
         words = (number(context["opening"]), number(context["label"]), *map(number, context["tokens"]))
         window = (context["document"], context["position"], *words)
         return [windows.setdefault(window, len(windows)), context["first"], *context["attention"]]
 
     contexts = [[pack(context) for context in head] for head in heads]
-    return list(tokens), [list(window) for window in windows], contexts
+    return {"tokens": list(tokens), "windows": list(map(list, windows)), "contexts": contexts}

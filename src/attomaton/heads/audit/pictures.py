@@ -1,4 +1,4 @@
-"""Maps of audits: the type of each head, and shares over training."""
+"""Maps of audits: types of heads (``draw_audit``), and shares over training (``draw_course``)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from attomaton.base.printing import BLUE, ORANGE
 from attomaton.base.tables import Bool, Float64
 from attomaton.heads.model import Head
 
-# Colours of types, as on the page.
+# Colours of types, in the order of the legend; assets/page.js has the same colours.
 COLOURS = {
     "sink": "#5b6470",
     "previous token": "#0072b2",
@@ -29,7 +29,9 @@ COLOURS = {
 
 CELL = 0.16  # height in inches of a layer's row in the map of an audit
 
-HEAD_HEIGHT, HIGHEST = 0.1, 5.0  # height in inches of a head's row in a map, and of all rows at most
+HEAD_HEIGHT = 0.1  # height in inches of a head's row in a map of a course
+
+HIGHEST = 5.0  # height in inches of all rows of a map, at most
 
 MOST_STEP_LABELS = 12  # steps labelled below a map, at most
 
@@ -38,13 +40,15 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
     """A map with a row per layer and a cell per head in the colour of its type; dots mark seeking heads."""
     names = [name for name in COLOURS if name in types]
     n_layers, n_heads = (max(numbers) + 1 for numbers in zip(*heads, strict=True))
-    numbers = np.full((n_layers, n_heads), np.nan)
+    colours = np.full((n_layers, n_heads), np.nan)  # the index of each cell's type among the names
     for (layer, number), name in zip(heads, types, strict=True):
-        numbers[layer, number] = names.index(name)
+        colours[layer, number] = names.index(name)
+    # Inches for the rows, at least 1.6, and 0.6 for the axis below them.
     height = min(max(CELL * n_layers, 1.6), HIGHEST) + 0.6
     with house_axes(ax, height=height, width=TWO_COLUMNS) as axes:
         axes.pcolormesh(
-            np.ma.masked_invalid(numbers),
+            np.ma.masked_invalid(colours),
+            # The map blends n + 1 colours from 0 to n: type i has colour i, and n does not occur.
             cmap=colour_map([COLOURS[name] for name in (*names, names[-1])]),
             vmin=0,
             vmax=len(names),
@@ -52,16 +56,15 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
             linewidth=0.6,
         )
         for name in names:
-            count = types.count(name)
-            axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
+            axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({types.count(name)})")
         seekers = [head for head, is_seeking in zip(heads, seeks, strict=True) if is_seeking]
         if seekers:
-            layer, number = np.array(seekers).T + 0.5
+            layer, number = np.array(seekers).T + 0.5  # the middle of the cell
             axes.plot(number, layer, ".", color="black", markersize=3, label="seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
         for set_ticks, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
-            every = -(-count // 16)
+            every = -(-count // 16)  # rounded up, so there are at most 16 labels
             set_ticks(np.arange(0, count, every) + 0.5, [str(label) for label in range(0, count, every)])
         axes.tick_params(length=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -97,13 +100,14 @@ def draw_course(
             axes.set_title(title, loc="left")
             axes.set_xlabel("step")
             axes.invert_yaxis()
-            _mark_ends(axes, steps, heads)
+            _label_axes(axes, steps, heads)
             axes.figure.colorbar(drawn, ax=axes, fraction=0.06, pad=0.03)
         three[0].set_ylabel("head")
     return three
 
 
-def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
+def _label_axes(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
+    # Label as many heads and steps, evenly spaced, as there is room for.
     for set_ticks, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),

@@ -1,4 +1,4 @@
-"""What is settled before a model is run: the settings, the split of the documents, counts and rungs."""
+"""What is settled before a model is run: the settings, and the plan that ``plan_audit`` makes of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,11 +23,22 @@ from attomaton.heads.model import HeadModel
 class AuditSettings(Checked):
     """Set the sizes and the random seed of an audit.
 
-    ``window`` is the number of positions in each attention row. ``per_document`` is the number of positions
-    sampled from each document, and ``longest`` the maximum length of a context in tokens. Explanations are
-    fitted and tested on at most ``rows`` rows; next-token seeking uses all rows. ``fitted`` is the share of
-    documents on which explanations are fitted. Causal value is measured on at most ``contexts`` contexts of
-    ``length`` tokens. ``seed`` is the seed of all random draws.
+    Attributes
+    ----------
+    window : int
+        The number of positions in each attention row.
+    per_document : int
+        The number of positions sampled from each document.
+    longest : int
+        The maximum length of a context in tokens.
+    rows : int
+        The maximum number of rows on which explanations are fitted and tested; seeking uses all rows.
+    fitted : float
+        The share of documents on which explanations are fitted.
+    length, contexts : int
+        The length of contexts for causal value, and their maximum number.
+    seed : int
+        The seed of all random draws.
 
     Examples
     --------
@@ -47,31 +58,29 @@ class AuditSettings(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The split of the documents, counts of those to fit on, and the rungs of the ladder.
+    """The split of the documents, counts of those to fit on, and the rungs of the ladder."""
 
-    ``fit_on`` and ``score_on`` are numbers of documents. Rungs are fitted on at most ``most_fitted`` rows and
-    scored on at most ``most_scored``.
-    """
-
-    fit_on: list[int]
+    fit_on: list[int]  # numbers of documents
     score_on: list[int]
     counts: TokenCounts
     rungs: tuple[LadderRung | OfModel, ...]
-    most_fitted: int
+    most_fitted: int  # rows on which rungs are fitted, at most
     most_scored: int
 
     @property
     def alone_only(self) -> list[LadderRung]:
+        """Rungs that are also measured alone, although they are not in the ladder."""
         names = {rung.name for rung in self.rungs}
         alone_only = (Last(), Frequency(self.counts), Bigram(self.counts))
         return [rung for rung in alone_only if rung.name not in names]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows of documents to fit on, and of documents to score."""
         fitted, scored = (np.isin(rows.documents, numbers) for numbers in (self.fit_on, self.score_on))
         return rows.take(fitted), rows.take(scored)
 
     def thin(self, fitted: Rows, scored: Rows) -> tuple[Rows, Rows]:
-        """As many of the rows, evenly spaced, as rungs are fitted on and scored on."""
+        """As many of both rows, evenly spaced, as rungs are fitted on and scored on at most."""
         return _thin(fitted, self.most_fitted), _thin(scored, self.most_scored)
 
 
@@ -91,7 +100,7 @@ class CachedRung:
         return self.rung.name
 
     def scores(self, rows: Rows) -> Float64:
-        key = digest_arrays(rows.tokens, rows.labels)
+        key = digest_arrays(rows.tokens, rows.labels)  # the rows of other heads have equal tokens
         if key not in self.cache:
             self.cache[key] = self.rung.scores(rows)
         return self.cache[key]
@@ -107,10 +116,8 @@ def plan_audit(
     length: int | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Plan:
-    """Split the documents, count those to fit on, and make the rungs; a full audit checks the split first.
-
-    ``length`` is that of contexts for causal value, 0 if there are none, or None if this is not a full audit.
-    """
+    """Split the documents, count those to fit on, and make the rungs; a full audit checks the split first."""
+    # length: of contexts for causal value, 0 if it is not measured, None if this is not a full audit
     n_tokens = model.shape.n_tokens
     if len(documents) < 2:
         raise InvalidSamples(
@@ -128,22 +135,16 @@ def plan_audit(
     if length is not None:
         check_copies(counted, scored)
     if rungs is None:
-        ladder: tuple[Any, ...] = plain_rungs(texts_of(vocabulary, n_tokens))
-    else:
-        ladder = tuple(rungs(counted) if callable(rungs) else rungs)
+        rungs = plain_rungs(texts_of(vocabulary, n_tokens))
+    ladder: tuple[Any, ...] = tuple(rungs(counted) if callable(rungs) else rungs)
     if theory:
         sizes = {"n_tokens": n_tokens, "window": settings.window}
         learned = (CachedRung(rung) for rung in learned_rungs(counted, **sizes))
         ladder = (*ladder, *learned, *useful_rungs(counted, **sizes))
+    counts = TokenCounts.of(counted, n_tokens=n_tokens)
     most_fitted = round(settings.rows * settings.fitted)
-    return Plan(
-        fit_on,
-        score_on,
-        TokenCounts.of(counted, n_tokens=n_tokens),
-        ladder,
-        max(most_fitted, FEWEST_DOCUMENTS),
-        max(settings.rows - most_fitted, FEWEST_DOCUMENTS),
-    )
+    most_scored = max(settings.rows - most_fitted, FEWEST_DOCUMENTS)
+    return Plan(fit_on, score_on, counts, ladder, max(most_fitted, FEWEST_DOCUMENTS), most_scored)
 
 
 def texts_of(vocabulary: Vocabulary | None, n_tokens: int) -> list[str] | None:

@@ -3,7 +3,7 @@
 Rotation keeps the singular values of query times key of every head, at every lag, and rotates the input
 randomly; all else stays as trained. If every layer is rotated (``rotate_heads``), heads deep in the model
 read the output of random heads, vary too little, and let too many heads pass the test. So audits use heads
-that read the trained residual stream (``rotate_beside``).
+that read the trained residual stream (``rotate_beside``): :func:`draw_random_heads` is called by the audit.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,11 +67,11 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 class RandomHeads(NamedTuple):
-    """Models with random heads; ``null`` as in ``HeadAudit``, and a ``note`` for readers of the audit."""
+    """Models with random heads."""
 
     models: Sequence[HeadModel]
-    null: str = "intact"
-    note: str = ""
+    null: str = "intact"  # how they were made, as in ``HeadAudit``
+    note: str = ""  # for readers of the audit
 
 
 def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, seed: int) -> RandomHeads:
@@ -92,6 +92,7 @@ def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, se
 
 
 def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> RandomHeads:
+    # If random heads cannot be made, there are none, with a note that says why.
     if isinstance(random, Sequence) and not isinstance(random, str):
         return RandomHeads(random, "given")
     count = whole_number(random, "random", most=MOST_DRAWS)
@@ -124,7 +125,8 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
     >>> permute_weights(example_audit()[0], seed=0).name
     'arrays with permuted weights, seed 0'
     """
-    whole, draw = need_weights(model), make_generator(seed)
+    whole = need_weights(model)
+    draw = make_generator(seed)
 
     def shuffle(weight: Tensor) -> Tensor:
         return weight.reshape(-1)[torch.randperm(weight.numel(), generator=draw)].reshape(weight.shape)
@@ -137,6 +139,7 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def need_weights(model: HeadModel) -> Transformer:
+    """The model, or an error if its weights cannot be read."""
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
@@ -146,6 +149,7 @@ def need_weights(model: HeadModel) -> Transformer:
 
 
 def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    # A copy of a layer with changed weights in all its linear maps, at any depth of its dataclasses.
     if isinstance(module, Linear):
         return replace(module, weight=change(module.weight))
     if not is_dataclass(module) or isinstance(module, type):

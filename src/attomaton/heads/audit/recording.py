@@ -1,6 +1,7 @@
-"""One pass of a model over documents, which records attention rows at sampled positions.
+"""One pass of a model over documents, which records attention rows at sampled positions: ``record``.
 
-The pass also records rows of random heads, and the mean of what attention reads at each token.
+The pass also records rows of random heads, and the mean of what attention reads at each token. Positions are
+sampled first, so the size of :class:`~.rows.Rows` is known; batches of documents then fill it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
@@ -18,15 +20,7 @@ from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Int32, Int64
 from attomaton.heads.audit.documents import cut_documents, list_documents
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
-from attomaton.heads.audit.rows import (
-    BY_HEAD,
-    EARLIER,
-    LEAST_ATTENTION,
-    MEASURES,
-    Float32,
-    Rows,
-    measure_patterns,
-)
+from attomaton.heads.audit.rows import BY_HEAD, EARLIER, LEAST_ATTENTION, MEASURES, Rows, measure_patterns
 from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
 
@@ -39,16 +33,14 @@ BATCH_TOKENS = 2048  # tokens of documents that are run together, at most, unles
 class MeanReads:
     """What the attention of each of ``layers`` reads at a token, on average over documents.
 
-    ``tokens`` (n_seen,) occur ``counts`` times, and ascend; ``means`` (n_layers, n_seen, dim) are their mean
-    normed inputs of attention, without the first position of each document. ``first`` (n_layers, dim) is the
-    mean at that position, which many models treat unlike all others.
+    The first position of each document is averaged alone, since many models treat it unlike all others.
     """
 
     layers: tuple[int, ...]
-    tokens: Int64
-    counts: Int64
-    means: Float32
-    first: Float32
+    tokens: Int64  # (n_seen,): the tokens that occur, ascending
+    counts: Int64  # (n_seen,): how often, without first positions
+    means: NDArray[np.float32]  # (n_layers, n_seen, dim): the mean normed input of attention at each token
+    first: NDArray[np.float32]  # (n_layers, dim): the same at first positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,33 +68,37 @@ def record(
 ) -> Recorded:
     """Record the attention at sampled positions of documents, and what attention reads, in one pass.
 
-    Documents with fewer than ``window + 2`` tokens are left out. Fewer rows are sampled where the rows of all
-    heads of all layers would need more than ``most_bytes``, so the rows of a layer do not depend on
-    ``layers`` (ascending; None means all). ``random`` are models as ``rotate_beside`` makes them. What
-    attention reads is averaged over the documents ``reads_of``.
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer rows are sampled if the rows of all
+    heads would need more than ``most_bytes``. This counts the heads of all layers, so that the rows of a
+    layer do not depend on ``layers`` (ascending; None means all). ``random`` are models as ``rotate_beside``
+    makes them. What attention reads is averaged over the documents ``reads_of``.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
     longest = _longest_context(model, whole_number(longest, "longest", least=window + 1), window)
     cut = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
+    # For each head about ``window + 2`` float32 numbers: attention on the window, and some of its measures.
     row_bytes = 4 * len(model.shape.heads) * (window + 2) * (1 + len(random))
     most_rows = max(most_bytes // row_bytes, 2 * FEWEST_DOCUMENTS)
     sampled = _sample_positions(cut, window, per_document, most_rows, make_rng(seed))
     layers = tuple(range(model.shape.n_layers) if layers is None else layers)
     rows = _allocate_rows(model, sampled, window, layers)
+    # The rows of random heads share all arrays with those of the model, except the arrays by head.
     by_head = [{name: np.empty_like(getattr(rows, name)) for name in BY_HEAD} for _ in random]
     sets = [rows, *(replace(rows, **arrays) for arrays in by_head)]
     averaged = set(reads_of)
     reads = _ReadSums(layers, [document for document in sampled if document.number in averaged])
-    tape, done = _Tape(model, random, layers, sets, reads), 0
+    recorder = _Recorder(model, random, layers, sets, reads)
+    done = 0
     for batch in _batch_documents(model, sampled, len(cut)):
-        tape.run(batch)
+        recorder.run(batch)
         done += len(batch)
         progress(done, len(sampled))
     return Recorded(rows, tuple(sets[1:]), reads.means())
 
 
 def _longest_context(model: HeadModel, longest: int, window: int) -> int:
+    # ``longest``, or what the model reads if that is less; a window must fit in.
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(
@@ -116,8 +112,8 @@ def _longest_context(model: HeadModel, longest: int, window: int) -> int:
 class _Sampled:
     """A document with the sampled ``positions``, ascending, and ``rows``, their indices in :class:`Rows`."""
 
-    number: int
-    ids: Int32
+    number: int  # among all documents
+    ids: Int32  # the context, and the label of its last position
     positions: Int64
     rows: Int64
 
@@ -138,7 +134,8 @@ def _sample_positions(
     if len(numbers) > most_rows:
         numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
     per_document = min(per_document, most_rows // len(numbers))
-    sampled, n_rows = list[_Sampled](), 0
+    sampled = list[_Sampled]()
+    n_rows = 0
     for number in numbers:
         possible = np.arange(window, len(documents[number]) - 1)
         positions = np.sort(rng.choice(possible, min(per_document, len(possible)), replace=False))
@@ -151,11 +148,11 @@ def _sample_positions(
 def _allocate_rows(
     model: HeadModel, documents: Sequence[_Sampled], window: int, layers: Sequence[int]
 ) -> Rows:
-    past, labels = list[Int32](), list[Int32]()
+    """Rows with tokens and positions, document after document; the arrays by head are not yet filled."""
+    past = list[Int32]()
     for document in documents:
-        window_positions = document.positions[:, None] - np.arange(window + EARLIER)
-        past.append(np.where(window_positions < 0, -1, document.ids[np.maximum(window_positions, 0)]))
-        labels.append(document.ids[document.positions + 1])
+        positions = document.positions[:, None] - np.arange(window + EARLIER)  # newest first
+        past.append(np.where(positions < 0, -1, document.ids[np.maximum(positions, 0)]))
     counts = [len(document.rows) for document in documents]
     heads = tuple(head for head in model.shape.heads if head.layer in layers)
     size = (sum(counts), len(heads))
@@ -165,7 +162,7 @@ def _allocate_rows(
         **{name: np.empty(size, np.float32) for name in MEASURES},
         past=np.concatenate(past),
         starts=np.repeat(np.array([document.ids[0] for document in documents]), counts),
-        labels=np.concatenate(labels),
+        labels=np.concatenate([document.ids[document.positions + 1] for document in documents]),
         documents=np.repeat(np.array([document.number for document in documents], np.int32), counts),
         positions=np.concatenate([document.positions for document in documents]).astype(np.int32),
         n_tokens=model.shape.n_tokens,
@@ -175,10 +172,8 @@ def _allocate_rows(
 def _batch_documents(
     model: HeadModel, documents: Sequence[_Sampled], n_documents: int
 ) -> Iterator[list[_Sampled]]:
-    """Documents of similar lengths that are run together, the longest first.
-
-    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
-    """
+    """Documents of similar lengths that are run together, the longest first."""
+    # Patterns from an iterator are read in the order of all documents, one document at a time.
     if isinstance(model, PatternModel) and model.stream is not None:
         by_number = {document.number: document for document in documents}
         for number in range(n_documents):
@@ -199,8 +194,8 @@ def _batch_documents(
 
 
 @dataclass(frozen=True, eq=False)
-class _Tape:
-    """What a pass records, batch by batch; ``sets`` are the rows of the model, then those of ``random``."""
+class _Recorder:
+    """Runs batches and writes what they show to ``sets``: the rows of the model, then those of ``random``."""
 
     model: HeadModel
     random: Sequence[LayeredModel]
@@ -209,14 +204,17 @@ class _Tape:
     reads: "_ReadSums"
 
     def run(self, batch: Sequence[_Sampled]) -> None:
-        """Run the model over a batch of contexts, padded at the end; repeated positions are not written."""
-        contexts = np.zeros((len(batch), max(len(document.context) for document in batch)), np.int32)
-        most = max(len(document.positions) for document in batch)
-        positions, is_sampled = np.empty((len(batch), most), np.int64), np.zeros((len(batch), most), bool)
+        """Run the model over a batch of contexts, padded at the end, and write their rows."""
+        longest = max(len(document.context) for document in batch)
+        n_queries = max(len(document.positions) for document in batch)
+        contexts = np.zeros((len(batch), longest), np.int32)
+        positions = np.empty((len(batch), n_queries), np.int64)
+        is_sampled = np.zeros((len(batch), n_queries), bool)
         for index, document in enumerate(batch):
             n = len(document.positions)
             contexts[index, : len(document.context)] = document.context
-            positions[index] = np.pad(document.positions, (0, most - n), mode="edge")
+            # With fewer positions than other documents, the last is repeated, but only written once.
+            positions[index] = np.pad(document.positions, (0, n_queries - n), mode="edge")
             is_sampled[index, :n] = True
         queries = torch.as_tensor(positions)
         rows = np.concatenate([document.rows for document in batch])
@@ -230,15 +228,16 @@ class _Tape:
             write(layer, 0, _torch.take_along_dim(patterns[layer].detach(), queries[:, None, :, None], 2))
 
     def _write(
-        self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, number: int, patterns: Tensor
+        self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, head_set: int, patterns: Tensor
     ) -> None:
-        """Write rows of one set in a layer, from patterns (n, n_heads, n_queries, length)."""
-        rows = self.sets[number]
-        measured: dict[str, Float32] = {
-            name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()
+        """Write to ``sets[head_set]``, at ``indices`` of its rows, where the heads of a layer attend."""
+        # patterns (n, n_heads, n_queries, length); queries and is_sampled (n, n_queries)
+        rows = self.sets[head_set]
+        measured: dict[str, NDArray[np.float32]] = {
+            name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()  # (n_rows, n_heads, …)
             for name, values in measure_patterns(patterns, queries, rows.window).items()
         }
-        attention = measured["attention"]  # (n_rows, n_heads, window)
+        attention = measured["attention"]
         inside = measured["inside"] = attention.sum(2)
         if not np.isfinite(inside).all():
             wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
@@ -263,7 +262,8 @@ class _ReadSums:
         inner = [context[1:] for context in self.documents.values()]
         every_token = np.concatenate([np.empty(0, np.int32), *inner])
         self.tokens, self.counts = np.unique(every_token, return_counts=True)
-        self.sums, self.firsts = dict[int, Tensor](), dict[int, Tensor]()
+        self.sums = dict[int, Tensor]()  # by layer, shape (n_seen, dim)
+        self.firsts = dict[int, Tensor]()  # by layer, shape (dim,): sums at first positions
 
     def add(self, numbers: Sequence[int], layer: int, reads: Tensor) -> None:
         """Add what attention reads in a layer, shape (n, length, dim), in a batch of documents."""
@@ -280,6 +280,7 @@ class _ReadSums:
             self.sums[layer].index_add_(0, indices, inputs[1 : len(context)])
 
     def means(self) -> MeanReads | None:
+        # None if no document is averaged, or the model shows its patterns only.
         if not self.sums:
             return None
         counts = self.counts.astype(np.int64)

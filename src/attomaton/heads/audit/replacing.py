@@ -1,6 +1,7 @@
 """Runs of a model in which heads have their mean pattern or their mean output instead of their own.
 
 A mean pattern removes where a head looks and keeps what it reads. A mean output (mean ablation) removes both.
+:func:`measure_means` makes the means; :func:`run_all` and :func:`run_edited` give losses with heads replaced.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,15 +74,11 @@ class LabelledContexts:
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """The mean pattern and the mean output of every head, by layer.
+    """The mean pattern and the mean output of every head, by layer."""
 
-    ``patterns`` have shape (n_heads, length, length): by lag, the mean attention on the first token and a
-    profile for other positions; by position, the mean of each entry. ``outputs`` have shape (n_heads, 1,
-    width) by lag, and (n_heads, length, width) by position.
-    """
-
+    # (n_heads, length, length): by position, the mean of each entry; by lag, see ``_by_lag``.
     patterns: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]  # (n_heads, length, width) by position, (n_heads, 1, width) by lag
 
     def edits(self, heads: Sequence[Head], kind: str) -> Edits:
         """Arguments of ``watch`` that give these heads their mean patterns or mean outputs."""
@@ -99,7 +96,7 @@ class Means:
 
 
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
-    """The mean pattern and mean output of every head over contexts, by ``"lag"`` or ``"position"``."""
+    """Take the mean pattern and mean output of every head over contexts, by ``"lag"`` or ``"position"``."""
     by = choice(by, "by", options=BY)
     pattern_sums: dict[int, Tensor] = {}
     output_sums: dict[int, Tensor] = {}
@@ -118,19 +115,17 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
         for layer, pattern in enumerate(patterns):
             add(pattern_sums, layer, pattern.detach())
     n = len(contexts.tokens)
-    means, outputs = ([total / n for total in sums.values()] for sums in (pattern_sums, output_sums))
+    patterns = tuple(total / n for total in pattern_sums.values())
+    outputs = tuple(total / n for total in output_sums.values())
     if by == "position":
-        return Means(tuple(means), tuple(outputs))
-    return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
+        return Means(patterns, outputs)
+    return Means(tuple(map(_by_lag, patterns)), tuple(output.mean(1, keepdim=True) for output in outputs))
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """A mean pattern, shape (n_heads, length, length), as the mass on the first token and a profile by lag.
-
-    Every row sums to what the row of the mean pattern sums to: less than 1 in models with learned sinks.
-    """
+    """A mean pattern (n_heads, length, length) made of the mass on the first token and a profile by lag."""
     length = mean.shape[1]
-    mass = mean.sum(2, keepdim=True)  # of each row
+    mass = mean.sum(2, keepdim=True)  # of each row, which stays; less than 1 in models with learned sinks
     first = mean[:, 1:, 0].mean(1)  # on the first token, from later queries
 
     # Give each entry the value of its lag, except on the first token and on later keys.
@@ -160,12 +155,10 @@ def _profile_by_lag(mean: Tensor) -> Tensor:
 
 
 def run_all(
-    model: HeadModel,
-    contexts: LabelledContexts,
-    means: Means,
-    runs: Sequence[tuple[Sequence[Head], str]],
+    model: HeadModel, contexts: LabelledContexts, means: Means, runs: Sequence[tuple[Sequence[Head], str]]
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context in several runs, as in :func:`run_edited`, shapes (n_runs, n)."""
+    # A run is the heads that are replaced, and the kind of their replacement.
     losses, hits = np.empty((2, len(runs), len(contexts.tokens)))
     n_layers = model.shape.n_layers
     first_layers = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
@@ -177,7 +170,8 @@ def run_all(
     for tokens in contexts.batches(model):
         batch = slice(start, start + len(tokens))
         start = batch.stop
-        context_tokens, labels = tokens[:, :-1], tokens[:, 1:][:, scored]
+        context_tokens = tokens[:, :-1]
+        labels = tokens[:, 1:][:, scored]
         logits_of_runs = (
             model.run_edits(context_tokens, changes, scored)
             if isinstance(model, LayeredModel)
@@ -205,6 +199,7 @@ def run_edited(
 
 
 def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
+    # Loss and accuracy of each context, from logits (n, n_scored, n_tokens) and labels (n, n_scored).
     logits = logits.detach().double()
     losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
     return losses.numpy(), (logits.argmax(-1) == labels).double().mean(1).numpy()

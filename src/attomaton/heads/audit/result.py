@@ -1,11 +1,14 @@
-"""The result of an audit: its table, its printed form, its page, and the file that it is saved in."""
+"""The result of an audit: ``HeadAudit``, with its table, its printed form, its page and its saved file.
+
+The audit of each layer is a ``HeadAudit`` of its own; :func:`join_audits` makes the audit of the model.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,34 +32,62 @@ from attomaton.heads.model import Head
 
 _arrow: Any = pa
 
-NAMED_HEADS, SHOWN_HEADS = 12, 40  # heads that are named for each type, and shown in the table, at most
+NAMED_HEADS = 12  # heads that are named for each type in print, at most
 
-# Columns of numbers of a type, without ``type_``, and the fields of :class:`HeadType` that they show.
+SHOWN_HEADS = 40  # heads in the printed table, at most
+
+# Columns about the type of a head, without the prefix ``type_``, and the fields of :class:`HeadType` in them.
 TYPE_COLUMNS = {"share": "share", "share_error": "error", "share_low": "low", "share_high": "high", "z": "z"}
 
 HEIGHT = 760  # pixels of the page in a notebook
 
 
+class Rises(NamedTuple):
+    """The rise in loss if a head gets its mean pattern or mean output, shape (n_heads,), or NaN."""
+
+    pattern: Float64
+    ablation: Float64
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadAudit(Tabular):
-    """The results of an audit, for each of the ``heads`` of a ``model``.
+    """The results of an audit of attention heads; arrays have one number per audited head.
 
-    ``ladder`` has the explained share of each rung with all rungs before it, and ``alone`` of each rung
-    alone. ``seeking`` is next-token seeking, and ``ceiling`` what pairs of query and token explain.
-    ``causal`` is the causal value of some or all heads, or None.
-
-    Four arrays (n_heads,) are means over rows. ``inside`` is the attention on the window, ``first`` the
-    attention on the first token, ``withheld`` the attention that a learned sink takes, and ``entropy`` the
-    entropy of attention in nats. ``outside`` (n_heads,) counts the rows in which the head attends to neither
-    the window nor the first token; these rows are left out for that head.
-
-    ``n_documents`` and ``n_rows`` count the scored documents and rows. ``n_layers`` counts the layers of the
-    model, ``n_heads`` the heads in a layer, and ``n_chosen`` the heads to audit. ``n_random`` counts the
-    draws of random heads, and ``null`` is their kind: ``"intact"``, ``"inputs"`` (those of a layer share a
-    rotation) or ``"given"``. ``null_types`` has the distribution of each type's share among random heads.
-    ``left_out`` says why causal value or random heads are missing. ``digest`` identifies the scored rows:
-    audits with the same digest are compared document by document. ``contexts`` has a few held-out contexts of
-    each head.
+    Attributes
+    ----------
+    model : str
+        The name of the model.
+    heads : tuple of Head
+        The audited heads, in the order of all arrays.
+    ladder, alone : Ladder
+        The explained share of each rung: together with all rungs before it, and alone.
+    seeking : Seeking
+        How much the heads attend to the next token.
+    ceiling : Ceiling
+        How much of the attention pairs of query and token can explain.
+    causal : Causal, optional
+        The causal value of some or all heads.
+    inside, first, withheld, entropy : float64 arrays
+        Means over rows: the attention on the window, on the first token and on a learned sink, and the
+        entropy of attention in nats.
+    outside : int64 array
+        The number of rows left out for a head, as it attends to neither the window nor the first token.
+    n_documents, n_rows : int
+        The numbers of scored documents and rows.
+    n_random : int
+        The number of draws of random heads.
+    null : str
+        How these are made: ``"intact"``, ``"inputs"`` (a layer shares one rotation) or ``"given"``.
+    left_out : str
+        Why causal value or random heads are missing.
+    n_layers, n_heads, n_chosen : int
+        The numbers of layers of the model, of heads in a layer, and of heads to audit.
+    digest : str
+        Identifies the scored rows: audits with the same digest are compared document by document.
+    null_types : tuple of NullDistribution
+        The share of each type among random heads.
+    contexts : pyarrow array, optional
+        A few held-out contexts of each head.
 
     Examples
     --------
@@ -107,18 +138,17 @@ class HeadAudit(Tabular):
         return len(self.heads) < self.n_chosen
 
     @property
-    def rises(self) -> tuple[Float64, Float64] | None:
-        """The rise in loss with mean patterns and with mean outputs, NaN if not measured; None if all are."""
+    def rises(self) -> Rises | None:
+        """The rise in loss if each head is replaced alone; None if no causal value was measured."""
         if self.causal is None:
             return None
-        rows = {heads[0]: row for row, heads in enumerate(self.causal.sets)}
-        measured = np.array([head in rows for head in self.heads])
-        chosen = [rows.get(head, 0) for head in self.heads]
-        pattern, ablation = (
-            np.where(measured, estimates.value[chosen], np.nan)
-            for estimates in (self.causal.pattern, self.causal.ablation)
+        row_of_head = {heads[0]: row for row, heads in enumerate(self.causal.sets)}
+        rows = [row_of_head.get(head, 0) for head in self.heads]  # 0 is not used: see ``measured``
+        measured = np.array([head in row_of_head for head in self.heads])
+        return Rises(
+            pattern=np.where(measured, self.causal.pattern.value[rows], np.nan),
+            ablation=np.where(measured, self.causal.ablation.value[rows], np.nan),
         )
-        return pattern, ablation
 
     @cached_property
     def types(self) -> tuple[HeadType, ...]:
@@ -153,11 +183,12 @@ class HeadAudit(Tabular):
             "seeks": pa.array(self.seeking.judged, pa.bool_()),
         }
         if self.rises is not None:
-            pattern, ablation = (pa.array(rise, pa.float64(), from_pandas=True) for rise in self.rises)
-            columns |= {"pattern_rise": pattern, "ablation_rise": ablation}
+            for kind, rise in self.rises._asdict().items():
+                columns[f"{kind}_rise"] = pa.array(rise, pa.float64(), from_pandas=True)
         return mark(table_of(columns), self.about)
 
     def _type_columns(self) -> dict[str, Any]:
+        # Arrow writes NaN as null if the values come ``from_pandas``.
         numbers = {
             f"type_{name}": [getattr(head_type, field) for head_type in self.types]
             for name, field in TYPE_COLUMNS.items()
@@ -224,10 +255,8 @@ class HeadAudit(Tabular):
     def order(self) -> list[int]:
         """The indices of the heads: rare types first, and within each type the largest share first."""
         names = [head_type.name for head_type in self.types]
-        return sorted(
-            range(len(names)),
-            key=lambda index: (names.count(names[index]), names[index], -self.types[index].share),
-        )
+        ranks = [(names.count(head_type.name), head_type.name, -head_type.share) for head_type in self.types]
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
 
     def _blocks(self) -> list[Block]:
         blocks = [repr(self), self._grid_of_types(), self._grid_of_heads(), *self._notes()]
@@ -306,21 +335,25 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def join_audits(items: Sequence[Any]) -> Any:
-    """Join audits of one model on the same documents, field by field.
+    """Join audits of different heads of one model on the same documents, or any field of such audits.
 
-    ``heads``, and the ``sets`` of causal value, follow one another; heads are the last axis of every array.
+    Dataclasses are joined field by field. Heads are the last axis of every array.
     """
     items = [item for item in items if item is not None]  # causal value may be measured in some layers only
-    if not items or isinstance(items[0], str | int | float):
-        return items[0] if items else None
-    if isinstance(items[0], np.ndarray):
+    if not items:
+        return None
+    first = items[0]
+    if isinstance(first, str | int | float):  # the same in all audits
+        return first
+    if isinstance(first, np.ndarray):
         return np.concatenate(items, -1)
-    if isinstance(items[0], pa.Array):
+    if isinstance(first, pa.Array):
         return _arrow.concat_arrays(items)
-    if isinstance(items[0], tuple):
+    if isinstance(first, tuple):  # an entry for each rung or type, in all audits
         return tuple(join_audits(entries) for entries in zip(*items, strict=True))
     joined: dict[str, Any] = {}
-    for name in (field.name for field in fields(items[0])):
+    for name in (field.name for field in fields(first)):
         values = [getattr(item, name) for item in items]
+        # Heads, and the sets of heads of causal value, follow one another.
         joined[name] = sum(values, ()) if name in ("heads", "sets") else join_audits(values)
-    return type(items[0])(**joined)
+    return type(first)(**joined)

@@ -69,6 +69,7 @@ class Rows:
 
     @property
     def window(self) -> int:
+        """The number of positions in the window."""
         return self.past.shape[1] - EARLIER
 
     @property
@@ -92,7 +93,8 @@ class Rows:
         return self.inside + self.first > LEAST_ATTENTION
 
     def on_keys(self, index: int) -> Float64:
-        """The attention of one head on the keys, summing to 1 in float64; 0 where it attends to none."""
+        """The attention of one head on the keys, shape (n_rows, window + 1): rows sum to 1, or are 0."""
+        # ``attention`` is divided by its sum ``inside``, which is undone here.
         inside = self.attention[:, index].astype(np.float64) * self.inside[:, index, None]
         attention = np.concatenate([inside, self.first[:, index, None]], 1)
         attends = self.attends[:, index, None]
@@ -105,9 +107,10 @@ class Rows:
         return replace(self, **{name: getattr(self, name)[rows] for name in BY_ROW})
 
     def of_layer(self, layer: int) -> "Rows":
-        """The rows of the heads of one layer; nothing is copied."""
+        """The rows of the heads of one layer, which follow one another; nothing is copied."""
         indices = [index for index, head in enumerate(self.heads) if head.layer == layer]
-        return self._of_columns(self.heads[indices[0] : indices[-1] + 1], slice(indices[0], indices[-1] + 1))
+        columns = slice(indices[0], indices[-1] + 1)
+        return self._of_columns(self.heads[columns], columns)
 
     def of_heads(self, heads: Sequence[Head]) -> "Rows":
         """The rows of some of the heads."""
@@ -122,6 +125,7 @@ def measure_patterns(patterns: Tensor, queries: Tensor, window: int) -> dict[str
 
     ``attention`` is not yet divided by its sum, the field ``inside``.
     """
+    # The positions in the window of each query, newest first, shape (n, 1, n_queries, window).
     in_window = (queries[:, None, :, None] - torch.arange(window)).to(patterns.device)
     total = patterns.sum(-1, keepdim=True)
     entropy: Tensor = _torch.special.entr(patterns / total.clamp_min(LEAST_ATTENTION)).sum(-1)

@@ -1,6 +1,7 @@
-"""The usual rungs of audits, counted on the documents to fit on or learned from them.
+"""The usual rungs: ``plain_rungs``, and with theory ``learned_rungs`` and ``useful_rungs``.
 
-Utility depends on the model too, so each model is explained by its own utility.
+The rungs from theory are made from the documents to fit on. Utility depends on the model too, so each model
+is explained by its own utility: :func:`settle_rungs` makes the rungs of one model.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,8 +38,9 @@ from attomaton.solvers.solved import solve_samples
 # The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately.
 MOST_CLOSED_TOKENS = 5_000
 
-# Pairs of positions on which utility is measured, over all heads; but at least this many windows.
-MOST_PAIRS, LEAST_WINDOWS = 20_000_000, 20
+MOST_PAIRS = 20_000_000  # pairs of positions on which utility is measured, over all heads
+
+LEAST_WINDOWS = 20  # windows on which utility is measured at least, even if they have more pairs
 
 
 @runtime_checkable
@@ -61,9 +63,9 @@ class Measured:
 
     def of(self, model: HeadModel) -> Any:
         """The table for the heads of one model."""
-        length = int(self.windows.shape[1]) - 1
-        length = min(length, model.shape.longest or length)
-        pairs = max(length**2 * len(model.shape.heads) // 2, 1)
+        whole = self.windows.shape[1] - 1
+        length = min(whole, model.shape.longest or whole)
+        pairs = max(length**2 * len(model.shape.heads) // 2, 1)  # of a query and an earlier key, per window
         used = self.windows[: max(MOST_PAIRS // pairs, LEAST_WINDOWS), : length + 1]
         return usefulness(measure_utility(model, used, baseline="position"), name=self.name)
 
@@ -77,6 +79,7 @@ class Closed:
 
     @cached_property
     def counts(self) -> PairCounts:
+        """The counts of the samples, which serve all models."""
         return count_pairs(self.samples)
 
     def of(self, model: HeadModel) -> Any:
@@ -109,6 +112,7 @@ def useful_rungs(
 
 
 def _cut_samples(documents: Sequence[Int64], window: int, n_tokens: int) -> Samples:
+    # A sample for each position that has a next token, with a context of at most ``window`` tokens.
     offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in documents])])
     ids = np.concatenate(documents)
     return Samples.from_windows(ids, window=window, documents=offsets, n_tokens=n_tokens)
@@ -117,15 +121,19 @@ def _cut_samples(documents: Sequence[Int64], window: int, n_tokens: int) -> Samp
 def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
     """Windows of length + 1 tokens, or fewer if no document is so long: the first of each document first."""
     length = min(length, max(len(ids) for ids in documents) - 1)
-    cut = [
-        (start, number, ids[start : start + length + 1])
-        for number, ids in enumerate(documents)
-        for start in range(0, len(ids) - length, length)
-    ]
-    return np.array([window for *_, window in sorted(cut, key=lambda entry: entry[:2])])
+    starts = range(0, max(len(ids) for ids in documents) - length, length)
+    return np.array(
+        [
+            ids[start : start + length + 1]
+            for start in starts
+            for ids in documents
+            if start < len(ids) - length
+        ]
+    )
 
 
 def settle_rungs(rungs: Sequence[LadderRung | OfModel], model: HeadModel) -> tuple[LadderRung, ...]:
+    """The rungs for one model: those that depend on the model are made for it."""
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
@@ -152,7 +160,7 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
 ) -> tuple[AttentionRung, ...]:
-    """The automaton and ``shrink``, learned from documents; none if no context contains its label."""
+    """The automaton and ``shrink``, learned from documents; none if no context contains its next token."""
     read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
     if not read:
         return ()
@@ -161,7 +169,4 @@ def learned_rungs(
         return ()
     solved = solve_samples(samples)
     automaton = Automaton(solved.components, solved.hard, solved.soft)
-    return (
-        AttentionRung("automaton", automaton),
-        AttentionRung("shrink", shrink(samples, strength=strength)),
-    )
+    return AttentionRung("automaton", automaton), AttentionRung("shrink", shrink(samples, strength=strength))

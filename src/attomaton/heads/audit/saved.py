@@ -1,4 +1,4 @@
-"""The table of an audit of heads in a Parquet file, with metadata about the audit."""
+"""The table of an audit of heads in a Parquet file, with metadata about the audit: ``About``."""
 
 import json
 from collections.abc import Iterable
@@ -27,8 +27,9 @@ NULLS = {
 
 NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 
-# The largest file of heads that is read, and the largest number of rows.
-MOST_SAVED_BYTES, MOST_SAVED_ROWS = 1 << 28, 1 << 20
+MOST_SAVED_BYTES = 1 << 28  # the largest file of heads that is read
+
+MOST_SAVED_ROWS = 1 << 20  # the most heads in such a file
 
 # Fields of an audit that are metadata of the saved table too.
 COMMON_FIELDS = (
@@ -72,6 +73,7 @@ class About:
 
     @property
     def said_of_z(self) -> str:
+        """The sentence below tables that says what z compares."""
         if not self.n_random:
             return (
                 "There are no random heads to compare with, so z only tests whether a result recurs across "
@@ -83,18 +85,20 @@ class About:
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    marked: Any = table
-    return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
+    """The table with its metadata; without other metadata."""
+    return cast("Any", table).replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
 
 def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
+    """Write a marked table, and return the path; only Parquet files are overwritten."""
     write_target(path, partial(write_parquet, table), is_ours=is_parquet)
     return Path(path)
 
 
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     """Read a table that ``HeadAudit.save``, ``HeadCourse.save`` or ``attomaton heads --out`` wrote."""
-    file, remedy = Path(path), "give a file that attomaton heads --out wrote"
+    file = Path(path)
+    remedy = "give a file that attomaton heads --out wrote"
     try:
         blob = file.read_bytes() if file.stat().st_size <= MOST_SAVED_BYTES else b""
         source: Any = pa.BufferReader(blob)
@@ -114,6 +118,7 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
 
 
 def _parse_about(record: Any) -> About:
+    """The metadata from its JSON object, with the types of all fields checked."""
     if not isinstance(record, dict):
         raise TypeError("its metadata is not an object")
     entries: dict[str, Any] = {

@@ -11,7 +11,8 @@ expected excess is zero for every head, however wrong its estimated habits.
 
 An excess that recurs on other documents does not show that a head seeks the next token, since that of many
 random heads recurs: without random heads no head is reported as seeking. Permuted tokens are no substitute:
-with such nulls, 20 to 50 % of random heads are significant.
+with such nulls, 20 to 50 % of random heads are significant. :func:`seek_labels` measures; ``against`` adds
+the random heads.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampl
 from attomaton.heads.audit.rows import ROWS_DIFFER, Rows
 from attomaton.heads.model import Head
 
-# Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token.
+# Pseudo-counts of the shrinkage, in positions of average attention: of tokens to 1, of pairs to their token.
 PSEUDO_COUNTS = 5.0
 
 
@@ -38,43 +39,46 @@ PSEUDO_COUNTS = 5.0
 class Habits:
     """The expected attention of each head, estimated on other documents: profile × factor.
 
-    ``profile`` (n_heads, window) is the mean attention on each position. A factor is the observed attention
-    divided by that of the profile: ``tokens`` (n_heads, n_tokens) for each token, shrunk to 1, and ``pairs``
-    (n_heads, n_pairs) for each pair of query and token, shrunk to that of the token. ``keys`` (n_pairs,) are
-    the pairs as packed numbers, ascending.
+    A factor is observed attention divided by the attention that the profile gives in the same positions.
     """
 
-    profile: Float64
-    tokens: Float64
-    keys: Int64
-    pairs: Float64
+    profile: Float64  # (n_heads, window): the mean attention on each position
+    tokens: Float64  # (n_heads, n_tokens): the factor of each token, shrunk to 1
+    keys: Int64  # (n_pairs,): pairs of query and token, packed into one number each, ascending
+    pairs: Float64  # (n_heads, n_pairs): the factor of each pair, shrunk to the factor of its token
 
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
+        """Estimate the habits of all heads of some rows."""
+        # By position of all rows, one row after the other: its token, and its pair as an index into ``keys``.
+        token_ids = rows.tokens.ravel()
         keys, pair_indices = np.unique(_pack_rows(rows), return_inverse=True)
-        pair_indices, token_ids = pair_indices.ravel(), rows.tokens.ravel()
+        pair_indices = pair_indices.ravel()
         token_of_pair = np.empty(len(keys), np.int64)
         token_of_pair[pair_indices] = token_ids
-        profile, strength = rows.profile, PSEUDO_COUNTS / rows.window
-        tokens, pairs = np.empty((len(profile), rows.n_tokens)), np.empty((len(profile), len(keys)))
+        profile = rows.profile
+        strength = PSEUDO_COUNTS / rows.window  # a position has 1 / window of the attention on average
+        tokens = np.empty((len(profile), rows.n_tokens))
+        pairs = np.empty((len(profile), len(keys)))
         for head, profile_of_head in enumerate(profile):
-            attention, expected = rows.attention[:, head].ravel(), np.tile(profile_of_head, len(rows))
-            observed, base = (np.bincount(token_ids, mass, rows.n_tokens) for mass in (attention, expected))
-            tokens[head] = (observed + strength) / (base + strength)
-            observed, base = (np.bincount(pair_indices, mass, len(keys)) for mass in (attention, expected))
-            pairs[head] = (observed + strength * tokens[head][token_of_pair]) / (base + strength)
+            masses = (rows.attention[:, head].ravel(), np.tile(profile_of_head, len(rows)))
+            observed, expected = (np.bincount(token_ids, mass, rows.n_tokens) for mass in masses)
+            tokens[head] = (observed + strength) / (expected + strength)
+            observed, expected = (np.bincount(pair_indices, mass, len(keys)) for mass in masses)
+            pairs[head] = (observed + strength * tokens[head][token_of_pair]) / (expected + strength)
         return cls(profile, tokens, keys, pairs)
 
     def expect(self, rows: Rows, head: int) -> Float64:
         """The attention of one head by habit, shape (n_rows, window); every row sums to 1."""
         indices, occurs = find_rows(self.keys, _pack_rows(rows))
-        factors = self.tokens[head][rows.tokens.ravel()]
+        factors = self.tokens[head][rows.tokens.ravel()]  # of the token, where the pair is new
         factors[occurs] = self.pairs[head][indices[occurs]]
         expected = self.profile[head] * factors.reshape(rows.tokens.shape)
         return expected / expected.sum(1, keepdims=True)
 
 
 def _pack_rows(rows: Rows) -> Int64:
+    # The pair of query and token at each position, row after row, shape (n_rows · window,).
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 
@@ -163,9 +167,14 @@ class Seeking(Tabular):
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     """Measure how much each head attends to the next token, beyond its habits and beyond a matched token.
 
-    The habits of each head are estimated on the rows ``fitted``, and seeking is measured on the rows
-    ``scored`` of other documents. ``counts`` are token counts, by which each next token is matched with a
-    token of similar frequency.
+    Parameters
+    ----------
+    fitted : Rows
+        The rows on which the habits of heads are estimated.
+    scored : Rows
+        The rows to measure, of other documents and the same heads.
+    counts : TokenCounts
+        Token counts, by which each next token is matched with a token of similar frequency.
 
     Examples
     --------
@@ -188,17 +197,20 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
             f"another token to compare with, but only {n_documents} of the documents to score have such a "
             "row; give a longer window or more documents"
         )
-    is_label, is_partner = rows.tokens == rows.labels[:, None], rows.tokens == partners[:, None]
+    is_label = rows.tokens == rows.labels[:, None]
+    is_partner = rows.tokens == partners[:, None]
+    mass = np.einsum("nhw,nw->nh", rows.attention, is_label.astype(np.float32)).astype(np.float64)
+    # Label and partner change roles in other rows: the weights balance how often each is the label.
     frequency = counts.tokens + 0.5
     weight = (frequency[partners] / (frequency[partners] + frequency[rows.labels]))[:, None]
-    mass = np.einsum("nhw,nw->nh", rows.attention, is_label.astype(np.float32)).astype(np.float64)
     habits = Habits.of(fitted)
     difference = np.empty((len(rows), len(rows.heads)))
     for head in range(len(rows.heads)):
         beyond_habit = rows.attention[:, head] - habits.expect(rows, head)
         difference[:, head] = (beyond_habit * is_label).sum(1) - (beyond_habit * is_partner).sum(1)
-    drawn = Resampled.over(scored.documents)
-    drawn = replace(drawn, document=drawn.document[is_matched])
+    # Documents without a matched row stay among those that are left out one by one.
+    resampled = Resampled.over(scored.documents)
+    drawn = replace(resampled, document=resampled.document[is_matched])
     return Seeking(
         scored.heads,
         mass=drawn.mean(mass),
@@ -216,17 +228,25 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     and fourth, and so on. With nearest tokens instead, a head that prefers one token would seem to seek, or
     to avoid, labels that depend on nothing.
     """
+    # The rank of a token is its place when all tokens of the vocabulary are sorted by frequency and id.
     n_tokens = len(counts.tokens)
     by_frequency = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(n_tokens, np.int64)
     rank[by_frequency] = np.arange(n_tokens)
     label_ranks = rank[rows.labels][:, None]
+
+    # The ranks in each window, ascending; the query gets the rank ``n_tokens``, after all others.
     is_query = rows.tokens == rows.queries[:, None]
     ranks = np.sort(np.where(is_query, n_tokens, rank[rows.tokens]), 1)
+
+    # The distinct tokens of a window are numbered 0, 1, 2, …; number ^ 1 is the other of a pair.
     is_first = (ranks < n_tokens) & (np.diff(ranks, axis=1, prepend=-1) > 0)  # of equal tokens
-    ordinal = np.cumsum(is_first, 1) - 1
-    label_ordinal = ((ranks < label_ranks) & is_first).sum(1, keepdims=True)
-    is_partner = is_first & (ordinal == label_ordinal ^ 1)
+    number = np.cumsum(is_first, 1) - 1
+    number_of_label = ((ranks < label_ranks) & is_first).sum(1, keepdims=True)
+    is_partner = is_first & (number == number_of_label ^ 1)
+
+    # A label that is not in the window, or is the last of an odd number of tokens, has no partner.
     is_matched = is_partner.any(1) & (ranks == label_ranks).any(1)
     partner_ranks = ranks[np.arange(len(rows)), is_partner.argmax(1)]
+    # Where there is no partner, ``argmax`` is 0 and the rank may be ``n_tokens``, which % keeps in range.
     return np.where(is_matched, by_frequency[partner_ranks % n_tokens], -1).astype(np.int32)

@@ -1,4 +1,7 @@
-"""Models at the steps of a training: from paths, revisions or models in memory, each opened on demand."""
+"""Models at the steps of a training: from paths, revisions or models in memory, each opened on demand.
+
+:func:`find_steps` and :func:`find_revisions` list what users name; :func:`order_steps` also takes models.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -48,12 +51,12 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     >>> [model.step for model in find_steps(["run/checkpoint-1000", "run/checkpoint-200"])]
     [200, 1000]
     """
-    read = cache(read_any_trace)
+    read = cache(read_any_trace)  # several checkpoints may be of the same run
     models: list[ModelStep] = []
     for source in expand_globs(sources):
         models += _steps_of(source, read, whole=most is not None)
-    models = sort_steps(models)
-    return tuple(models) if most is None else spread(models, most)
+    ordered = sort_steps(models)
+    return tuple(ordered) if most is None else spread(ordered, most)
 
 
 def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep, ...]:
@@ -104,6 +107,7 @@ def expand_globs(sources: Sequence[str]) -> list[str]:
 
 
 def step_of(source: str) -> int:
+    """The step in the name of a file, folder or revision."""
     name = Path(source).name.removesuffix(".safetensors").removesuffix(".gguf")
     numbers = NAMED_NUMBER.findall(name) or BARE_NUMBER.findall(name)
     if len(numbers) != 1:
@@ -136,6 +140,7 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
 
 
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:
+    """Models, or anything that can be opened as a model, with their ``steps`` or those in their names."""
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
@@ -146,7 +151,7 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
 
 def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -> None:
     """Refuse a model, by name and shape, whose shape differs from the first, and say how."""
-    sentences = {
+    sentences = {  # with name and size of each model
         "n_layers": "{} has {} layers, but {} has {}",
         "n_heads": "{} has {} heads per layer, but {} has {}",
         "n_tokens": "{} has a vocabulary of {} tokens, but {} has {}",
@@ -155,16 +160,19 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
     for name, sentence in sentences.items():
         sizes = [getattr(shape, name) for _, shape in (first, second)]
         if sizes[0] != sizes[1]:
+            # ``longest`` is None if contexts may have any length.
             written = ["any number of" if size is None else size for size in sizes]
             difference = sentence.format(first[0], written[0], second[0], written[1])
             raise MismatchedParts(f"{difference}; give models from one training run")
 
 
 def path_text(model: Any) -> str:
+    # The path of a model, or "" if the model is not given as a path.
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 
 def _as_step(model: Any, step: int | None) -> ModelStep:
+    """A model as a step; without a number, the step is that of a ``ModelStep`` or in the name of a path."""
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
     named = path_text(model)

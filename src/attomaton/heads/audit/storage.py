@@ -1,4 +1,4 @@
-"""An audit as the table of a saved file, and back.
+"""An audit as the table of a saved file (``store``), and back (``restore``).
 
 The table has the columns of ``HeadAudit.table()``, and lists from which the audit is restored:
 ``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and
@@ -29,6 +29,8 @@ _arrow: Any = pa
 
 
 def store(audit: Any) -> pa.Table:
+    """The table of an audit, with the columns from which it is restored and its metadata."""
+    # The type is ``HeadAudit``, whose file imports this one.
     columns: dict[str, Any] = {}
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for rung, name in enumerate(ladder.names):
@@ -59,18 +61,18 @@ def store(audit: Any) -> pa.Table:
 def _null_columns(heads: tuple[Head, ...], column: str, null: NullDistribution) -> dict[str, Any]:
     """Lists with all random heads of a layer in the row of its first head; a layer may have none."""
     layers = [head.layer for head in heads]
-    is_first = [layer not in layers[:row] for row, layer in enumerate(layers)]
     columns: dict[str, Any] = {}
     for name, values in ((f"random_{column}", null.values), (f"random_error_{column}", null.errors)):
         lists: list[Any] = [
-            values[null.layers == layer].tolist() if first else []
-            for layer, first in zip(layers, is_first, strict=True)
+            [] if layer in layers[:row] else values[null.layers == layer].tolist()
+            for row, layer in enumerate(layers)
         ]
         columns[name] = _arrow.array(lists, _arrow.list_(pa.float64()))
     return columns
 
 
 def _causal_columns(heads: tuple[Head, ...], causal: Causal) -> dict[str, Any]:
+    """What the table of an audit lacks of causal value; NaN in the rows of heads that were not replaced."""
     rows = [heads.index(heads_of_set[0]) for heads_of_set in causal.sets]
 
     def fill(values: Any) -> Any:
@@ -93,6 +95,7 @@ def _as_lists(values: Any) -> Any:
 
 
 def restore(path: str | PathLike[str]) -> dict[str, Any]:
+    """The fields of the ``HeadAudit`` in a file."""
     table, about = read_saved(path)
     try:
         return _SavedTable(table, about).audit_fields()
@@ -104,8 +107,12 @@ def restore(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 class _SavedTable:
+    """A table that :func:`store` made; each method restores what it is named after from some columns."""
+
     def __init__(self, table: Any, about: About) -> None:
-        self.table, self.about, self.names = table, about, frozenset(table.column_names)
+        self.table = table
+        self.about = about
+        self.names = frozenset(table.column_names)
         if "step" in self.names:
             raise ValueError("it contains several steps of a training")
         layers, numbers = (self.column(name).astype(int).tolist() for name in ("layer", "number"))
@@ -146,6 +153,7 @@ class _SavedTable:
         return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
     def estimates(self, name: str) -> Estimates:
+        # A list has the estimates of one head without each document; ``Estimates`` has heads last.
         without = self.flat(f"without_{name}").reshape(len(self.heads), -1)
         return Estimates(self.column(name), np.ascontiguousarray(without.T))
 
@@ -153,7 +161,8 @@ class _SavedTable:
         if not self.about.n_random or f"random_{name}" not in self.names:
             return None
         counts = self.table.column(f"random_{name}").combine_chunks().value_lengths().to_numpy()
-        values, errors = self.flat(f"random_{name}"), self.flat(f"random_error_{name}")
+        values = self.flat(f"random_{name}")
+        errors = self.flat(f"random_error_{name}")
         layers = np.repeat(np.array([head.layer for head in self.heads]), counts)
         if not len(layers) == len(values) == len(errors):
             raise ValueError("its random heads have more values than errors, or fewer")

@@ -1,4 +1,4 @@
-"""The type of each head: a rule on shares of its attention, and a test against random heads.
+"""The type of each head: rules on shares of its attention, and a test against random heads.
 
 The first token gets the share of the *sink*: what its rung explains. The attention that remains is divided
 among previous token, position, delimiters (with sentence starts), duplicate, induction (by one, two and three
@@ -14,10 +14,11 @@ neither pairs nor induction explain. What a rung explains because the head looks
    its layer, is like random weights.
 5. A contextual or mixed head, or one like random weights, that seeks the next token is next-token seeking.
 
-Random heads get their shares in the same way. A test compares arcsin √share with theirs, and the false
-discovery rate over all heads is at most 5 %; heads that do not have the share count as tests with p = 1. Two
-types are outside the rule: a head that attends uniformly is uniform, and a head that attends to neither the
-window nor the first token in at least 90 % of the rows is outside the window.
+:func:`type_heads` applies the rules. Random heads get their shares in the same way. A test compares
+arcsin √share with theirs, and the false discovery rate over all heads is at most 5 %; heads that do not have
+the share count as tests with p = 1. Two types are outside the rules: a head that attends uniformly is
+uniform, and a head that attends to neither the window nor the first token in at least 90 % of the rows is
+outside the window.
 
 In text that repeats itself, a head that seeks the next token gets some of its share from induction, and is an
 induction head from 20 % on. Near one half, a contextual, mixed or token-specific type depends on the
@@ -50,13 +51,15 @@ EARLY_TYPES = {"induction": 0.2, "duplicate": 0.2, "previous token": 0.4}
 
 SINK_SHARE = 0.9  # the smallest share of a sink, by rule 2
 
-# Types of rule 3, and the smallest share that they need.
-GENERAL_TYPES, GENERAL_SHARE = ("position", "delimiter", "token-specific", "contextual"), 0.5
+GENERAL_TYPES = ("position", "delimiter", "token-specific", "contextual")  # those of rule 3
+
+GENERAL_SHARE = 0.5  # the smallest share that types of rule 3 need
 
 LIKE_RANDOM = "like random weights"
 
-# The type of heads outside the rule that attend to no key in at least this share of rows.
-OUTSIDE, OUTSIDE_SHARE = "outside the window", 0.9
+OUTSIDE = "outside the window"
+
+OUTSIDE_SHARE = 0.9  # the smallest share of rows in which a head of the type ``OUTSIDE`` attends to no key
 
 TESTED = ("sink", *RUNGS)  # types whose shares must exceed those of random heads
 
@@ -73,17 +76,26 @@ EMPTY = 1e-9  # a share of attention up to which nothing remains beside the sink
 class HeadType:
     """The type of an attention head, with the numbers behind it.
 
-    ``name`` is one of ``TYPES``, and ``share`` is the share of the head's attention that gives the type. This
-    is a share of all attention for sinks and uniform heads, a share of rows for heads outside the window, and
-    otherwise a share of the attention beside the sink. A head that seeks the next token has its contextual
-    share, a mixed head its largest share, and a head like random weights the share of ``by_share``.
-
-    ``error`` is the standard error of the share over documents, and ``low`` and ``high`` are the ends of its
-    95 % interval; all three are NaN for uniform heads and heads outside the window. ``z`` says how far the
-    share, or next-token seeking, exceeds random heads of the layer, in normal deviates; it is NaN if this is
-    not tested. ``by_share`` is the type before the comparison with random heads, and ``halves`` are these
-    types in the first and the second half of the documents. ``is_compared`` says whether random heads were
-    measured.
+    Attributes
+    ----------
+    name : str
+        The type, one of ``TYPES``.
+    share : float
+        The share that gives the type: of all attention for sinks and uniform heads, of rows for heads outside
+        the window, otherwise of the attention beside the sink. For next-token seeking it is the contextual
+        share, for mixed heads the largest share, and for heads like random weights the share of ``by_share``.
+    error, low, high : float
+        The standard error of the share over documents and the ends of its 95 % interval; NaN for uniform
+        heads and heads outside the window.
+    z : float
+        How far the share, or next-token seeking, exceeds random heads of the layer, in normal deviates; NaN
+        if this is not tested.
+    by_share : str
+        The type before the comparison with random heads.
+    halves : tuple of str
+        The type by shares in the first and in the second half of the documents.
+    is_compared : bool
+        Whether random heads were measured.
 
     Examples
     --------
@@ -132,11 +144,9 @@ class HeadType:
 def type_heads(
     ladder: Ladder, seeking: Seeking, ceiling: Ceiling, outside: Float64, null: Sequence[NullDistribution]
 ) -> tuple[HeadType, ...]:
-    """The type of every head, by the rule of this module.
-
-    ``outside`` is the share of rows in which each head attends to no key; ``null`` has the distribution of
-    each type of ``TESTED`` among random heads, or nothing.
-    """
+    """The type of every head, by the rules of this module."""
+    # outside (n_heads,): the share of rows in which the head attends to no key; null: of each type of TESTED,
+    # or of none
     shares = divide_into_types(ladder, ceiling)
     values = {name: estimates.value for name, estimates in shares.items()}
     exempt = _find_exempt(ladder, ceiling, outside)
@@ -145,44 +155,56 @@ def type_heads(
         for name, distribution in zip(TESTED, null, strict=bool(null))
         if len(distribution.layers)
     }
+    # Rule 1: heads with the share of an early type, and then those that exceed random heads in it.
     candidates = _name_heads(values, np.ones(len(outside), bool), exempt)
     is_early = np.array([name in EARLY_TYPES for name in candidates])
     if null:
         is_early &= _exceeds(np.where(is_early, _deviates(candidates, z), np.nan))
+    # Rules 2 and 3.
     by_share = _name_heads(values, is_early, exempt)
+    # Rule 4.
     deviates = _deviates(by_share, z)
     is_random = np.array([name in TESTED for name in by_share]) & ~is_early
     is_random &= ~_exceeds(deviates) if null else False
+    # Rule 5.
+    names: list[str] = np.where(is_random, LIKE_RANDOM, by_share).tolist()
+    for index in np.flatnonzero(seeking.holds).tolist():
+        if names[index] in ("contextual", "mixed", LIKE_RANDOM):
+            names[index] = SEEKING_TYPE
+    numbers = _tabulate(shares, outside)
     halves = [_name_heads(half, is_early, exempt) for half in _divide_halves(ladder, ceiling)]
-    statistics = {
+    types: list[HeadType] = []
+    for index, (name, by_shares) in enumerate(zip(names, by_share, strict=True)):
+        largest = max(GENERAL_TYPES, key=lambda general: values[general][index])
+        measured = {SEEKING_TYPE: "contextual", "mixed": largest}.get(name, by_shares)
+        share, error, low, high = numbers[measured][:, index].tolist()
+        head_z = float(seeking.z[index] if name == SEEKING_TYPE else deviates[index])
+        in_halves = tuple(half[index] for half in halves)
+        types.append(HeadType(name, share, error, low, high, head_z, by_shares, in_halves, bool(null)))
+    return tuple(types)
+
+
+def _tabulate(shares: Mapping[str, Estimates], outside: Float64) -> dict[str, Float64]:
+    """Share, error, low and high (the rows) of each head, by type; NaN where there is no error."""
+    numbers = {
         name: np.array([estimates.value, estimates.error, estimates.low, estimates.high])
         for name, estimates in shares.items()
     }
     missing = np.full((3, len(outside)), np.nan)
-    statistics["uniform"] = np.vstack([np.ones(len(outside)), missing])
-    statistics[OUTSIDE] = np.vstack([outside, missing])
-    types: list[HeadType] = []
-    for index, name in enumerate(by_share):
-        final = LIKE_RANDOM if is_random[index] else name
-        if final in ("contextual", "mixed", LIKE_RANDOM) and seeking.holds[index]:
-            final = SEEKING_TYPE
-        largest = max(GENERAL_TYPES, key=lambda general: values[general][index])
-        measured = {SEEKING_TYPE: "contextual", "mixed": largest}.get(final, name)
-        share, error, low, high = statistics[measured][:, index].tolist()
-        head_z = float(seeking.z[index] if final == SEEKING_TYPE else deviates[index])
-        names_of_halves = (halves[0][index], halves[1][index])
-        types.append(HeadType(final, share, error, low, high, head_z, name, names_of_halves, bool(null)))
-    return tuple(types)
+    numbers["uniform"] = np.vstack([np.ones(len(outside)), missing])
+    numbers[OUTSIDE] = np.vstack([outside, missing])
+    return numbers
 
 
 def _find_exempt(ladder: Ladder, ceiling: Ceiling, outside: Float64) -> dict[int, str]:
+    """The heads to which no rule applies, by index, with their type: uniform, or outside the window."""
     explained = np.array([estimates.value for estimates in (*ladder.explained, ceiling.pairs)])
     uniform = dict.fromkeys(np.flatnonzero(~explained.any(0)).tolist(), "uniform")
     return uniform | dict.fromkeys(np.flatnonzero(outside >= OUTSIDE_SHARE).tolist(), OUTSIDE)
 
 
 def _name_heads(shares: Mapping[str, Float64], may_be_early: Bool, exempt: Mapping[int, str]) -> list[str]:
-    """The type of each head by shares alone; those of ``EARLY_TYPES`` only where heads may have them."""
+    """The type of each head by rules 1 to 3; those of rule 1 only for heads that may have them."""
     return [
         exempt.get(index) or _name_by_share(shares, index, may_be_early=bool(early))
         for index, early in enumerate(may_be_early)
@@ -190,6 +212,7 @@ def _name_heads(shares: Mapping[str, Float64], may_be_early: Bool, exempt: Mappi
 
 
 def _name_by_share(shares: Mapping[str, Float64], index: int, *, may_be_early: bool) -> str:
+    """The type of the head with this index; one of rule 1 only if ``may_be_early``."""
     of_head = {name: float(share[index]) for name, share in shares.items()}
     early = [name for name, least in EARLY_TYPES.items() if may_be_early and of_head[name] >= least]
     if early:
@@ -211,6 +234,7 @@ def _exceeds(deviates: Float64) -> Bool:
 
 
 def _divide_halves(ladder: Ladder, ceiling: Ceiling) -> list[dict[str, Float64]]:
+    """The shares by type in the first half of the documents, and in the second."""
     n_documents = len(ladder.added[0].without)
     is_first = np.arange(n_documents) < n_documents / 2
     estimates = (*ladder.added, ceiling.pairs)
@@ -227,12 +251,10 @@ def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
 
 
 def divide_into_types(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
-    """The share of each type in each head: the sink's of all attention, the others of what remains.
-
-    Position includes the previous token; the other shares of what remains add up to one, unless the head
-    looks away from what a rung points to, or the ceiling is below the ladder. Without a ceiling, it is the
-    ladder's top.
-    """
+    """The share of each type in each head: the sink's of all attention, the others of what remains."""
+    # Position includes the previous token. The other shares of what remains add up to one, unless the head
+    # looks away from what a rung points to, or the ceiling is below the ladder.
+    # Without a ceiling, the pairs explain what all rungs explain.
     pairs = ladder.explained[-1] if ceiling is None else ceiling.pairs
     values, without = (
         divide_shares(ladder, *(getattr(share, name) for share in (*ladder.added, pairs)))
@@ -251,7 +273,9 @@ def divide_shares(ladder: Ladder, *shares: Float64) -> dict[str, Float64]:
     sums = {
         name: sum((by_rung[rung] for rung in rungs if rung in by_rung), zero) for name, rungs in RUNGS.items()
     }
-    static = explained - sums["induction"]  # what does not depend on earlier occurrences
+    # What the rungs explain except induction, which depends on earlier occurrences: pairs explain at least
+    # this, and what they explain beyond it is token-specific.
+    static = explained - sums["induction"]
     pairs = np.maximum(pairs, static)
     sums["token-specific"] = sums["token-specific"] + pairs - static
     sums["contextual"] = 1.0 - pairs - sums["induction"]
@@ -274,17 +298,14 @@ def distribute(
 ) -> tuple[NullDistribution, ...]:
     """The distribution of each type of ``TESTED`` among random heads; token-specific needs ceilings."""
     shares = [
-        divide_into_types(ladder, ceiling)
+        (ladder.heads, divide_into_types(ladder, ceiling))
         for ladder, ceiling in zip(ladders, ceilings or [None] * len(ladders), strict=True)
     ]
 
-    def null(name: str) -> NullDistribution:
+    def null_of(name: str) -> NullDistribution:
         if name == "token-specific" and not ceilings:
             return NullDistribution(np.empty(0, np.int64), np.empty(0), np.empty(0))
-        measured = [
-            (ladder.heads, stretch(of_ladder[name]))
-            for ladder, of_ladder in zip(ladders, shares, strict=True)
-        ]
+        measured = [(heads, stretch(shares_of_heads[name])) for heads, shares_of_heads in shares]
         return NullDistribution.of(measured, shared=shared)
 
-    return tuple(map(null, TESTED))
+    return tuple(map(null_of, TESTED))

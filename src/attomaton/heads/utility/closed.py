@@ -13,6 +13,8 @@ it attends to x. Then −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩. Its
   around the mean field: it is differentiated there, so nothing else of it is dropped.
 
 ``copies`` lifts the first assumption where it matters most: for the label that is the attended token.
+
+:func:`find_closed_utility` needs the counts of the text (:func:`count_pairs`); it finds the mean field first.
 """
 
 from collections.abc import Sequence
@@ -33,7 +35,9 @@ from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import UtilityTable
 
-LONE_TOKENS = 512  # tokens that are run at once
+LONE_TOKENS = 512  # tokens that are run at once, each in a context of its own
+
+PRODUCTS_AT_ONCE = 1 << 18  # pairs of a slope and a value that are multiplied at once
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
@@ -61,29 +65,33 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    size, bags = samples.n_tokens, count_all_tokens(samples)
+    """Count the pairs of a query and a token of its context in samples of the text."""
+    n_tokens = samples.n_tokens
+    # A bag entry is a token of one context: its query, whether it is the label, and how often it occurs.
+    bags = count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     is_label = bags.token == samples.labels.astype(np.int64)[bags.sample]
-    keys, pair = np.unique(query * size + bags.token, return_inverse=True)
-    once, times = np.ones(len(pair)), bags.multiplicity.astype(np.float64)
-    containing, total_times, copied, copied_times = (
-        np.bincount(pair, weights, len(keys)).astype(np.float64)
-        for weights in (once, times, once * is_label, times * is_label)
-    )
-    token_counts = np.bincount(bags.token, weights=times, minlength=size)
-    labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(size, size))
+    times = bags.multiplicity.astype(np.float64)
+    keys, pair = np.unique(query * n_tokens + bags.token, return_inverse=True)
+
+    def sum_by_pair(weights: Float64) -> Float64:
+        return np.bincount(pair, weights, len(keys)).astype(np.float64)
+
+    token_counts = np.bincount(bags.token, weights=times, minlength=n_tokens)
+    # Row k of P(y | k): the counts of labels, divided by how often k is the query.
+    labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(n_tokens, n_tokens))
     labels.sum_duplicates()
     query_counts = np.maximum(np.asarray(labels.sum(axis=1)).ravel(), 1)
     labels.data /= np.repeat(query_counts, np.diff(labels.indptr))
     return PairCounts(
         shares=token_counts / max(token_counts.sum(), 1),
         labels=labels,
-        queries=keys // size,
-        tokens=keys % size,
-        containing=containing,
-        times=total_times,
-        copied=copied,
-        copied_times=copied_times,
+        queries=keys // n_tokens,
+        tokens=keys % n_tokens,
+        containing=sum_by_pair(np.ones(len(pair))),
+        times=sum_by_pair(times),
+        copied=sum_by_pair(is_label.astype(np.float64)),
+        copied_times=sum_by_pair(times * is_label),
         length=float(token_counts.sum() / max(len(samples), 1)),
     )
 
@@ -92,44 +100,43 @@ def count_pairs(samples: Samples) -> PairCounts:
 class MeanField:
     """A model in which every head outputs the mean of its values over a text.
 
-    By layer, of shape (n_tokens, n_heads, head width): ``values`` are head outputs if they attend to each
-    token only, ``slopes`` −∂/∂output of the cross-entropy with P(·|k) for each query k, 0 for queries that
-    never occur.
+    Both lists are by layer; arrays have shape (n_tokens, n_heads, head width).
     """
 
-    values: list[Float64]
-    slopes: list[Float64]
+    values: list[Float64]  # the output of a head that attends to the token only
+    slopes: list[Float64]  # −∂/∂output of the cross-entropy with P(·|k), k the token; 0 if k is no query
 
 
 def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) -> MeanField:
-    """Run every token alone, layer by layer, with the means of the layers before."""
+    """Run every token alone, layer by layer; the heads of earlier layers have their mean outputs."""
     if model.shape.n_tokens != len(counts.shares):
         raise MismatchedParts(
             f"the vocabulary of the model has {model.shape.n_tokens} tokens, but the counted text has "
             f"{len(counts.shares)}; tokenise the text with the tokenizer of the model"
         )
     whole_number(repeated, "repeated", least=1)
-    n_layers, batches = model.shape.n_layers, _batches_of_tokens(model, repeated)
+    batches = _batches_of_tokens(model, repeated)
     shares = _torch.from_numpy(counts.shares)
-    means, values = list[Tensor](), list[Tensor]()
-    for _ in range(n_layers):
-        outputs = [_find_outputs(model, batch, counts.length, means) for batch in batches]
-        values.append(torch.cat(outputs))
-        means.append(torch.einsum("x,xhd->hd", shares.to(values[-1].dtype), values[-1]))
+    values = list[Float64]()
+    means = list[Tensor]()  # by layer, shape (n_heads, head width)
+    for _ in range(model.shape.n_layers):
+        of_layer = torch.cat([_find_outputs(model, batch, counts.length, means) for batch in batches])
+        values.append(of_layer.double().numpy())
+        means.append(torch.einsum("x,xhd->hd", shares.to(of_layer.dtype), of_layer))
     slopes_of_batches = [_find_slopes(model, batch, counts.length, means, counts.labels) for batch in batches]
-    slopes = [torch.cat([of_batch[layer] for of_batch in slopes_of_batches]) for layer in range(n_layers)]
-    return MeanField(*([tensor.double().numpy() for tensor in tensors] for tensors in (values, slopes)))
+    slopes = [torch.cat(of_layer).double().numpy() for of_layer in zip(*slopes_of_batches, strict=True)]
+    return MeanField(values, slopes)
 
 
 def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor]) -> Tensor:
-    """Outputs of the heads of the layer after those of ``means``, shape (n, n_heads, head width)."""
+    """Outputs at the query of the first layer without ``means``, shape (n, n_heads, head width)."""
     collected: list[Tensor] = []
 
     def edit(layer: int, outputs: Tensor) -> Tensor:
         at_query = outputs[:, :, -1].detach()
         if layer == len(means):
             collected.append(at_query)
-        if layer >= len(means):
+        if layer >= len(means):  # later layers do not matter
             return outputs
         return _mix(at_query, means[layer], length)[:, :, None].expand(outputs.shape)
 
@@ -140,7 +147,7 @@ def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Seque
 def _find_slopes(
     model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor], labels: csr_array
 ) -> list[Tensor]:
-    """−∂/∂output of the cross-entropy with the labels, by layer."""
+    """−∂/∂output of the cross-entropy with the labels, by layer, shape (n, n_heads, head width)."""
     leaves: list[Tensor] = []
 
     def edit(layer: int, outputs: Tensor) -> Tensor:
@@ -155,7 +162,7 @@ def _find_slopes(
 
 
 def _mix(at_query: Tensor, mean: Tensor, length: float) -> Tensor:
-    share = 1 / length
+    share = 1 / length  # of the query, which is one token of its context
     return share * at_query + (1 - share) * mean.to(at_query)
 
 
@@ -184,11 +191,25 @@ def find_closed_utility(
 ) -> list[UtilityTable]:
     """Compute in closed form how much attention to a token lowers the loss, for each head and query token.
 
-    The ``model`` was trained on the text whose ``counts`` are used. A pair of query and token that the text
-    does not contain gets the mean of its token over all queries. Each token is run in a context that repeats
-    it: ``repeated`` is the length of this context. Models with positions need more than one token. Values are
-    then means over positions, and the query is the last token. If ``copies`` is True, the probability that a
-    token is the label is estimated from contexts that contain the token. None for ``heads`` means all heads.
+    A pair of query and token that the text does not contain gets the mean of its token over all queries.
+
+    Parameters
+    ----------
+    model : HeadModel
+    counts : PairCounts
+        Counts of the text that the model was trained on.
+    repeated : int
+        The length of the context in which each token is run: it repeats the token. Models with positions need
+        more than one; values are then means over positions, and the query is the last position.
+    copies : bool
+        Whether to estimate the probability that a token is the label from contexts that contain the token.
+    heads : sequence of Head, optional
+        The heads. None means all.
+
+    Returns
+    -------
+    list of UtilityTable
+        A table for each head.
 
     Examples
     --------
@@ -201,7 +222,8 @@ def find_closed_utility(
     field = find_mean_field(model, counts, repeated=repeated)
     tables: list[UtilityTable] = []
     for head in model.shape.heads if heads is None else check_heads(heads, model.shape):
-        values, slopes = field.values[head.layer][:, head.number], field.slopes[head.layer][:, head.number]
+        values = field.values[head.layer][:, head.number]
+        slopes = field.slopes[head.layer][:, head.number]
         raw = _pair_products(slopes, values, counts)
         if copies:
             raw = raw + correct_copies(model, head, counts)
@@ -215,25 +237,30 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     P′(x) = r and P′(y) = P(y|k)·(1 − r)/(1 − P(x|k)) elsewhere, so ⟨P′ − P, ω(x)⟩ is
     (r − P(x|k))·(ω_x(x) − ⟨P(·|k), ω(x)⟩)/(1 − P(x|k)).
     """
-    size = len(counts.shares)
-    probability = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
-    rate = (counts.copied_times + probability) / (counts.times + 1)
-    self_logit, mean_logit = np.empty(size), np.empty(len(counts.tokens))
+    n_tokens = len(counts.shares)
+    probability = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()  # P(x|k)
+    rate = (counts.copied_times + probability) / (counts.times + 1)  # r, with one pseudo-count at P(x|k)
+    self_logit = np.empty(n_tokens)  # ω_x(x)
+    mean_logit = np.empty(len(counts.tokens))  # ⟨P(·|k), ω(x)⟩
+    # In ``order``, the pairs of token x are at borders[x] … borders[x + 1] − 1.
     order = np.argsort(counts.tokens, kind="stable")
-    borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
-    for tokens in np.array_split(np.arange(size), -(-size // LONE_TOKENS)):
-        written = model.write_logits(head, tokens)
+    borders = np.searchsorted(counts.tokens[order], np.arange(n_tokens + 1))
+    for tokens in np.array_split(np.arange(n_tokens), -(-n_tokens // LONE_TOKENS)):
+        written = model.write_logits(head, tokens)  # ω, shape (len(tokens), n_tokens)
         self_logit[tokens] = written[np.arange(len(tokens)), tokens]
-        rows = order[borders[tokens[0]] : borders[tokens[-1] + 1]]
+        pairs = order[borders[tokens[0]] : borders[tokens[-1] + 1]]
         expected = counts.labels @ written.T
-        mean_logit[rows] = expected[counts.queries[rows], counts.tokens[rows] - tokens[0]]
-    return (rate - probability) * (self_logit[counts.tokens] - mean_logit) / np.maximum(1 - probability, 1e-9)
+        mean_logit[pairs] = expected[counts.queries[pairs], counts.tokens[pairs] - tokens[0]]
+    # If the label of query k is always x, the two logits are equal: the correction is 0, not 0 / 0.
+    remaining = np.maximum(1 - probability, 1e-9)
+    return (rate - probability) * (self_logit[counts.tokens] - mean_logit) / remaining
 
 
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
+    """⟨slope of the query, value of the token⟩ for each pair, shape (n_pairs,)."""
     products = np.empty(len(counts.queries))
-    for start in range(0, len(products), 1 << 18):
-        batch = slice(start, start + (1 << 18))
+    for start in range(0, len(products), PRODUCTS_AT_ONCE):
+        batch = slice(start, start + PRODUCTS_AT_ONCE)
         products[batch] = np.einsum("nd,nd->n", slopes[counts.queries[batch]], values[counts.tokens[batch]])
     return products
 

@@ -4,18 +4,17 @@ The utility of key i for a head at one position is −∂loss/∂a_i there (a_i 
 attention that ignores content: uniform, or the mean of the head at each position. (At the trained attention
 this gradient has vanished.) The loss is that of the whole window. Utility is centred within each context,
 since attention moved to one key is taken from others. A table has its mean for each pair of query and token,
-shrunk to the mean of the token over all queries.
+shrunk to the mean of the token over all queries. :func:`measure_utility` makes the tables.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
@@ -51,8 +50,7 @@ class UtilityTable:
     def at(self, queries: Integers, tokens: Integers) -> Float64:
         """The scores of pairs, in the broadcast shape of queries and tokens."""
         query, token = np.broadcast_arrays(queries, tokens)
-        keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
-        indices, occurs = find_rows(self._keys, keys)
+        indices, occurs = find_rows(self._keys, self._number(query.ravel(), token.ravel()))
         scores = self.background[token.ravel()]
         scores[occurs] = column(self.scores, "score")[indices[occurs]]
         return scores.reshape(query.shape)
@@ -64,20 +62,19 @@ class UtilityTable:
 
     @cached_property
     def _keys(self) -> Int64:
-        query, token = (column(self.scores, name).astype(np.int64) for name in ("query", "token"))
-        return query * len(self.background) + token
+        return self._number(column(self.scores, "query"), column(self.scores, "token"))
+
+    def _number(self, query: Integers, token: Integers) -> Int64:
+        # One number for each pair, in the order of the rows of ``scores``.
+        return query.astype(np.int64) * len(self.background) + token
 
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Utility at every position of contexts, centred, by query (row) and key (column), 0 for later keys.
+    """Gains of heads in contexts. A gain is the centred utility of one key at one position."""
 
-    ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` have shape (n,
-    length, length).
-    """
-
-    rows: Int64
-    values: dict[Head, Float64]  # a gain is the utility of one key at one position
+    rows: Int64  # (n, length + 1): contexts, each with the label of its last position
+    values: dict[Head, Float64]  # (n, length, length): by context, query and key; 0 for later keys
 
     @property
     def tokens(self) -> Int64:
@@ -141,8 +138,7 @@ def measure_utility(
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
     n_tokens = model.shape.n_tokens
-    # Of each batch: the distinct pairs of query and token, how often they occur, and their utility by head.
-    keys, counts, sums = list[Int64](), list[Int64](), list[Float64]()
+    batches = list[PairSums]()
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=checked):
         length = gains.tokens.shape[1]
         counted = gains.counted(first, copies=copies)
@@ -150,22 +146,19 @@ def measure_utility(
         causal = np.tril(np.repeat(counted[:, :, None], length, axis=2))
         pairs = (gains.tokens[:, :, None] * n_tokens + gains.tokens[:, None, :])[causal]
         values = np.stack([gains.values[head][causal] for head in checked])
-        batch_keys, batch_counts, batch_sums = _add_equal(pairs, np.ones(len(pairs), np.int64), values)
-        keys.append(batch_keys)
-        counts.append(batch_counts)
-        sums.append(batch_sums)
-    all_keys, all_counts, all_sums = _add_equal(
-        np.concatenate(keys), np.concatenate(counts), np.concatenate(sums, axis=1)
-    )
+        batches.append(_add_equal(pairs, np.ones(len(pairs), np.int64), values))
+    keys, counts, sums = (np.concatenate(arrays, axis=-1) for arrays in zip(*batches, strict=True))
+    total = _add_equal(keys, counts, sums)
     return [
-        shrink_to_means(head, all_keys, all_counts, sums_of_head, n_tokens, strength)
-        for head, sums_of_head in zip(checked, all_sums, strict=True)
+        shrink_to_means(head, total.keys, total.counts, sums_of_head, n_tokens, strength)
+        for head, sums_of_head in zip(checked, total.sums, strict=True)
     ]
 
 
 def find_gains(
     model: HeadModel, rows: Integers, *, baseline: Baseline, alone: bool, heads: Sequence[Head]
 ) -> Iterator[Gains]:
+    """Yield the gains of ``heads``, batch by batch; the arguments are those of :func:`measure_utility`."""
     longest = model.shape.longest
     with_label = replace(model.shape, longest=None if longest is None else longest + 1)
     table: Int64 = check_contexts(rows, with_label).numpy()
@@ -185,6 +178,7 @@ def find_gains(
 
 
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
+    """The mean attention of heads over contexts, by layer, shape (n_heads, length, length)."""
     total: list[Tensor] = []
     size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), size):
@@ -197,13 +191,10 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 def shrink_to_means(
     head: Head, keys: Int64, counts: Int64, sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """A table from the sums of utility over pairs of query and token, each of shape (n_pairs,).
-
-    ``keys`` are the distinct query · n_tokens + token, ascending, and ``counts`` how often each occurs.
-    The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all
-    queries.
-    """
-    query, token = keys // n_tokens, keys % n_tokens
+    """The table of one head, from keys, counts and its sums as in :class:`PairSums`."""
+    # score = (sum + strength · m) / (count + strength), where m is the mean of the token over all queries
+    query = keys // n_tokens
+    token = keys % n_tokens
     total = np.bincount(token, weights=sums, minlength=n_tokens)
     mean = total / np.maximum(np.bincount(token, weights=counts, minlength=n_tokens), 1)
     score = (sums + strength * mean[token]) / (counts + strength)
@@ -229,8 +220,8 @@ def _differentiate(
     replaced: Sequence[Head],
     measured: Sequence[Head],
 ) -> dict[Head, Float64]:
-    """−∂loss/∂a of the ``measured`` heads where the ``replaced`` ones have baseline patterns, centred."""
-    leaves: dict[int, Tensor] = {}
+    """Centred −∂loss/∂a of the ``measured`` heads if the ``replaced`` heads have their baseline patterns."""
+    leaves: dict[int, Tensor] = {}  # the patterns a, by layer, which torch differentiates by
 
     def edit(layer: int, pattern: Tensor) -> Tensor:
         numbers = [head.number for head in replaced if head.layer == layer]
@@ -259,10 +250,18 @@ def _centre(gains: Float64, weights: Float64) -> Float64:
     return np.tril(gains - mean)
 
 
-def _add_equal(keys: Int64, counts: Int64, values: NDArray[Any]) -> tuple[Int64, Int64, Float64]:
-    """The distinct keys, ascending, and for each the sum of ``counts`` and of the columns of ``values``."""
+class PairSums(NamedTuple):
+    """Counts, and sums of gains by head, for each distinct pair of query and token."""
+
+    keys: Int64  # (n_pairs,): query · n_tokens + token, ascending
+    counts: Int64  # (n_pairs,): how often the pair occurs
+    sums: Float64  # (n_heads, n_pairs)
+
+
+def _add_equal(keys: Int64, counts: Int64, values: Float64) -> PairSums:
+    """Add the counts and the values (n_heads, n) of equal keys."""
     distinct, inverse = np.unique(keys, return_inverse=True)
     number = inverse.ravel()  # of each key among the distinct ones
     total_counts = np.bincount(number, weights=counts, minlength=len(distinct))
     sums = [np.bincount(number, weights=row, minlength=len(distinct)) for row in values]
-    return distinct, np.rint(total_counts).astype(np.int64), np.array(sums, np.float64)
+    return PairSums(distinct, np.rint(total_counts).astype(np.int64), np.array(sums, np.float64))
