@@ -13,7 +13,7 @@ in both directions. A *face* is a set of rows, as a mask; None means all rows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -47,6 +47,13 @@ LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
 FEW_ENTRIES = 2_000_000
 
 DENSE_SHARE = 0.25  # share of entries that are not zero from which a sparse matrix is stored as a dense one
+
+
+class LuceProbabilities(NamedTuple):
+    """The probability of each row, and the log-likelihood of the counts."""
+
+    probability: Float64
+    log_likelihood: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,15 +358,15 @@ class ChoiceProblem:
             return self._raw_information / np.outer(self.scale, self.scale)
         return self.information(self.even(face))
 
-    def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
-        """The probability of each row if only those of ``face`` are offered, and the log-likelihood."""
-        offered = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
-        odds = self.situations.apply(np.subtract, offered, self.situations.top(offered))
-        total = float(self.counts[self._chosen] @ odds[self._chosen])
-        np.exp(odds, out=odds)
+    def probabilities(self, utilities: Float64, face: Bool | None) -> LuceProbabilities:
+        """p_ij and ℓ if only the rows of ``face`` are offered; ``utilities`` include the offsets."""
+        odds = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
+        self.situations.apply(np.subtract, odds, self.situations.top(odds))
+        chosen_logits = float(self.counts[self._chosen] @ odds[self._chosen])
+        np.exp(odds, out=odds)  # in place from here on: arrays of all rows are large
         sums = self.situations.sum(odds)
         self.situations.apply(np.divide, odds, sums)
-        return odds, total - float(self.totals @ np.log(sums))
+        return LuceProbabilities(odds, chosen_logits - float(self.totals @ np.log(sums)))
 
     def with_offsets(self, utilities: Float64) -> Float64:
         """The utilities plus the offsets."""
