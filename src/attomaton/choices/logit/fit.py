@@ -63,6 +63,9 @@ from attomaton.choices.logit.summary import LogitSummary
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide which of its estimates are finite.
 
+    Alternatives that fall infinitely far behind have probability 0 in the limit. The finite estimates are
+    those of maximum likelihood among the other alternatives.
+
     Parameters
     ----------
     problem : ChoiceProblem
