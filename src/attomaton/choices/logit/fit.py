@@ -59,6 +59,9 @@ from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
 
+# Attributes of a contrast that are columns of the table of a fit.
+NUMBERS = ("standard_error", "robust_error", "bound", "comparisons", "certified")
+
 
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide which of its estimates are finite.
@@ -150,14 +153,10 @@ def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified:
     fit = _prove(problem, face, course, finite, identified)
     if fit.certificate.converged:
         return fit
-    # again from 0, inside S, without a bound on steps if a maximum is known to exist
-    slow_climb = NewtonClimb(
-        most_steps=200,
-        settled=1e-20,
-        chord=False,
-        reach=np.inf if fit.certificate.survival else NewtonClimb.reach,
-        basis=finite.basis if problem.graph is None else None,
-    )
+    # again from 0, inside S, and with steps of any length if a maximum is known to exist
+    reach = np.inf if fit.certificate.survival else NewtonClimb.reach
+    basis = finite.basis if problem.graph is None else None
+    slow_climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=basis)
     further = slow_climb.run(problem, face.alive, np.zeros_like(face.start))
     return _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
 
@@ -553,11 +552,7 @@ class LogitFit(Tabular):
                 "parameter": [row.label for row in rows],
                 "kind": [row.kind.value for row in rows],
                 "estimate": [row.value for row in rows],
-                "standard_error": [row.standard_error for row in rows],
-                "robust_error": [row.robust_error for row in rows],
-                "bound": [row.bound for row in rows],
-                "comparisons": [row.comparisons for row in rows],
-                "certified": [row.certified for row in rows],
+                **{name: [getattr(row, name) for row in rows] for name in NUMBERS},
             }
         )
 

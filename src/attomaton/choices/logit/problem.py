@@ -353,9 +353,9 @@ class ChoiceProblem:
         """The information on the graph of games, in coordinates multiplied by ``scale``."""
         rows: Any = self.rows
         graph: Any = self.graph
-        weight, cross, tie = rows.weigh(probability, self.totals)
-        border, corner = rows.join_columns(weight, cross, tie)
-        return GraphCurvature(graph, 0.25 * weight, border, corner, scale)  # h hᵀ has entries ± ¼
+        weights = rows.weigh(probability, self.totals)
+        border, corner = rows.wide_blocks(weights)
+        return GraphCurvature(graph, 0.25 * weights.of_h, border, corner, scale)  # h hᵀ has entries ± ¼
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, a root of the information; None if there are too many rows."""
