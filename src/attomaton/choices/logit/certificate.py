@@ -39,8 +39,6 @@ WELL_POSED = 1e-10
 # The error of multipliers that were 1 or more, up to which all are proved to be positive.
 LARGEST_MULTIPLIER_ERROR = 0.5
 
-REFINEMENTS = 3  # solves for Newton's step, each for what rounding left of the gradient
-
 # Distinct pairs up to which multipliers are computed where a Newton step proves nothing.
 MOST_MULTIPLIERS = 20_000
 
@@ -266,7 +264,7 @@ class Spectrum(NamedTuple):
     def solve(self, gradient: Float64) -> Float64:
         """The u with BᵀHB u = ``gradient``."""
         step = np.zeros_like(gradient)
-        for _ in range(REFINEMENTS):
+        for _ in range(3):  # each solves for what rounding left of the gradient
             step += self.vectors @ ((self.vectors.T @ (gradient - self.times(step))) / self.values)
         return step
 

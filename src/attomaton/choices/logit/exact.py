@@ -181,7 +181,9 @@ def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
         return False
     # solve for those of any sign, then for the large ones: they absorb the rounding
     order = sorted(range(len(surviving)), key=lambda k: (not both_ways[k], -multipliers[k]))
-    solved = [order[k] for k in _independent([surviving[k] for k in order])]
+    by_column = [list(column) for column in zip(*(surviving[k] for k in order), strict=True)]
+    # the pivots are the rows (columns here) that are independent of the rows before them
+    solved = [order[k] for k in sorted(reduce_rows(by_column).pivots)]
     rounded = [k for k in range(len(surviving)) if k not in solved]
     weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in multipliers]
     equations = list[Row]()  # one for each column c: Σ_solved λ_k d_kc = −Σ_rounded λ_k d_kc
@@ -227,17 +229,6 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
 def _is_independent(rows: list[Row], target: Row) -> bool:
     """Whether the target is not a combination of the rows."""
     return len(reduce_rows([*rows, target]).pivots) > len(reduce_rows(rows).pivots)
-
-
-def _independent(rows: list[Row]) -> list[int]:
-    """The indices of rows that are independent of the rows before them."""
-    reduced, indices = list[Row](), list[int]()
-    for index, row in enumerate(rows):
-        larger = reduce_rows([*reduced, row]).rows
-        if len(larger) > len(reduced):
-            reduced = larger
-            indices.append(index)
-    return indices
 
 
 def _are_halves(values: Float64) -> bool:

@@ -181,11 +181,8 @@ def _certify(
     """The fit with the certificate of its vectors, by fractions where floating point is not enough."""
     certificate, covariance = certify(problem, evidence, finite, identified)
     ranks = (finite.rank, identified.rank)
-    if (
-        not certificate.certified
-        and certificate.converged
-        and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks)
-    ):
+    is_open = certificate.converged and not certificate.certified
+    if is_open and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks):
         certificate, covariance = certify(problem, evidence, finite, identified, exact=True)
     return LogitFit(
         problem, evidence, finite, identified, certificate, covariance, face.method, face.program_rows
@@ -407,7 +404,7 @@ class LogitFit(Tabular):
         score = situations.sum(self._residuals * utilities)
         variance = float(score @ score)
         if self._repeats:
-            away = utilities - situations.spread(situations.sum(self._shares * utilities))
+            away = situations.centre(utilities, self._shares)
             variance += float(self.problem.counts @ away**2)
         return variance
 

@@ -83,7 +83,7 @@ class NewtonClimb:
         """Climb from ``start`` on the alternatives of ``face`` (None: all)."""
         utilities = problem.with_offsets(problem.utilities(start))
         point = ClimbPoint(start, utilities, *problem.probabilities(utilities, face))
-        here = self._look(problem, face, point)
+        here = self._look(problem, face, point, None)
         proof: Iterate | None = None
         decrement_before = np.inf
         for n_steps in range(self.most_steps + 1):
@@ -107,7 +107,7 @@ class NewtonClimb:
                 here = self._look(problem, face, point, here.curvature)
                 if here.decrement <= max(0.1 * decrement_before, 1e-16):
                     continue  # the earlier information is still good enough
-            here = self._look(problem, face, point)
+            here = self._look(problem, face, point, None)
         return Course(here, proof)
 
     def _advance(
@@ -127,25 +127,18 @@ class NewtonClimb:
             length /= 2
 
     def _look(
-        self,
-        problem: ChoiceProblem,
-        face: Bool | None,
-        point: ClimbPoint,
-        earlier: InformationMatrix | None = None,
+        self, problem: ChoiceProblem, face: Bool | None, point: ClimbPoint, chord: InformationMatrix | None
     ) -> Iterate:
-        """The step at a point, and what it proves.
-
-        With the information of an ``earlier`` point, it is a step of the chord method, and proves nothing.
-        """
+        """The step at a point, and what it proves: nothing if ``chord`` is the information of another."""
         gradient = problem.gradient(problem.residuals(point.probability))
-        curvature = earlier or _curve(problem, face, point)
+        curvature = chord or _curve(problem, face, point)
         step = self._solve(problem, point, curvature, gradient)
         utilities = problem.utilities(step)
         spread = np.sqrt(np.maximum(curvature.diagonal, 0.0))
         remainder = np.abs(gradient - curvature.times(step))
         residual = float(np.max(remainder / np.where(spread > 0, spread, 1.0), initial=0.0))
         fall, least = np.inf, 0.0
-        if earlier is None:
+        if chord is None:
             fall, least = measure_fall(problem, face, point.probability, utilities)
         return Iterate(point, curvature, step, utilities, float(gradient @ step), fall, least, residual)
 

@@ -124,8 +124,7 @@ class ChoiceProblem:
         is_used, n_used = _find_informative(n_alternatives, n_chosen, fixed)
         is_complete = bool(is_used.all())
         if not is_complete:
-            values = values[is_used]
-            n_chosen = n_chosen[is_used]
+            values, n_chosen = values[is_used], n_chosen[is_used]
             fixed = None if fixed is None else fixed[is_used]
         situations = Situations.from_sizes(n_used[n_used > 0])
         rows, centring = _subtract_references(values, situations, most_chosen(situations, n_chosen))
@@ -362,9 +361,8 @@ class ChoiceProblem:
         if self.situations.n_rows * self.rows.n_parameters > FEW_ENTRIES:
             return None
         inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
-        means = self.situations.sum(probability[:, None] * inside)
         root_weight = np.sqrt(probability * self.situations.spread(self.totals))
-        return root_weight[:, None] * (inside - self.situations.spread(means))
+        return root_weight[:, None] * self.situations.centre(inside, probability[:, None])
 
     def information_at_zero(self, face: Bool | None) -> Float64:
         """The information where all alternatives of ``face`` are equally probable."""
@@ -466,16 +464,8 @@ def _subtract_references(
     return SparseRows(matrix, situations), centring
 
 
-class CheckedRows(NamedTuple):
-    """Rows, sizes of situations and counts as given, which fit together."""
-
-    values: Any  # float64, (n_rows, n_parameters), an array or a CSR matrix
-    sizes: Int64
-    counts: Float64
-
-
-def _check_rows(matrix: Any, sizes: Any, counts: Any) -> CheckedRows:
-    """Convert what was given; a sparse matrix with few zeros becomes a dense one."""
+def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:
+    """The arguments as arrays that fit together; a sparse matrix with few zeros becomes a dense one."""
     sizes = np.asarray(sizes, np.int64)
     counts = np.asarray(counts, np.float64)
     values: Any = csr_array(matrix, dtype=np.float64) if issparse(matrix) else np.asarray(matrix, np.float64)
@@ -490,7 +480,7 @@ def _check_rows(matrix: Any, sizes: Any, counts: Any) -> CheckedRows:
         raise InvalidSamples("a situation has a negative number of alternatives; correct the sizes")
     _check_finite(values.data if issparse(values) else values, "the value in row")
     _check_counts(counts)
-    return CheckedRows(values, sizes, counts)
+    return values, sizes, counts
 
 
 def _check_finite(values: Float64, subject: str) -> None:

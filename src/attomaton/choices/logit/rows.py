@@ -24,8 +24,6 @@ CACHED_ITEMS = 256  # items up to which a sum for each pair of them stays in the
 # The rounding error of a residual in units of that of float64, as long as utilities are below 10.
 ROUNDINGS = 64
 
-MOST_ARC_COLUMNS = 1 << 12  # columns of dense rows up to which these are searched for differences e_a − e_b
-
 # The factor of 2h in the rows h, −h and e_tie of a battle.
 HALF_SIGNS = np.array([0.5, -0.5, 0.0])
 
@@ -70,6 +68,10 @@ class Situations:
     def spread(self, values: Any) -> Any:
         """Repeat the value of each situation for its rows."""
         return np.repeat(values, np.diff(self.starts) if self.size is None else self.size, axis=0)
+
+    def centre(self, values: Float64, probability: Float64) -> Float64:
+        """Values minus their mean in the situation, by the probabilities of its rows."""
+        return values - self.spread(self.sum(probability * values))
 
     def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
         """Apply a ufunc to the value of each row and that of its situation, in place."""
@@ -157,7 +159,7 @@ class DenseRows:
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
         """(a, b) of every row x if all differences x_c − x are e_a − e_b, a = b where they are 0."""
-        if self.n_parameters > MOST_ARC_COLUMNS:
+        if self.n_parameters > 1 << 12:  # such differences in more columns come as sparse rows
             return None
         return sparse_arcs(csr_array(self.matrix))
 
@@ -282,13 +284,9 @@ class BattleRows:
     n_items: int
     ties: bool
 
-    @property
-    def n_alternatives(self) -> int:
-        return 2 + self.ties
-
     @cached_property
     def situations(self) -> Situations:
-        return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * self.n_alternatives)
+        return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * (2 + self.ties))
 
     @property
     def n_parameters(self) -> int:
@@ -311,7 +309,7 @@ class BattleRows:
         half -= item[self.second]
         if len(self.features):
             half += (0.5 * beta[self._feature_columns]) @ self.features
-        result = np.empty((len(half), self.n_alternatives))
+        result = np.empty((len(half), 2 + self.ties))
         result[:, 0] = half
         np.negative(half, out=result[:, 1])
         if self.ties:
@@ -387,7 +385,7 @@ class BattleRows:
         return total
 
     def take(self, rows: Int64) -> Float64:
-        battle, alternative = np.divmod(rows, self.n_alternatives)
+        battle, alternative = np.divmod(rows, 2 + self.ties)
         sign = HALF_SIGNS[alternative]
         number = np.arange(len(rows))
         taken = np.zeros((len(rows), self.n_parameters))
@@ -399,7 +397,7 @@ class BattleRows:
         return taken
 
     def pick(self, rows: Int64) -> Any:
-        battle, alternative = np.divmod(rows, self.n_alternatives)
+        battle, alternative = np.divmod(rows, 2 + self.ties)
         ends = np.stack([self.first[battle], self.second[battle]], axis=1)
         entries = np.outer(HALF_SIGNS[alternative], [1.0, -1.0])
         starts = 2 * np.arange(len(rows) + 1)  # every row has two entries
@@ -411,10 +409,10 @@ class BattleRows:
         square = inverse[self.first] + inverse[self.second]
         square[self.first == self.second] = 0.0
         square = 0.25 * (square + inverse[self._feature_columns] @ np.square(self.features))  # ‖h‖²
-        chosen = reference - np.arange(len(self.first)) * self.n_alternatives  # 0, 1, or 2 for a tie
-        result = np.zeros((len(square), self.n_alternatives))
+        chosen = reference - self.situations.starts[:-1]  # 0, 1, or 2 for a tie
+        result = np.zeros((len(square), 2 + self.ties))
         to_tie = np.sqrt(square + inverse[-1]) if self.ties else square
-        for alternative in range(self.n_alternatives):
+        for alternative in range(2 + self.ties):
             from_item = 2.0 * np.sqrt(square) if alternative < 2 else to_tie
             distance = np.where(chosen == 2, to_tie, from_item)
             result[:, alternative] = np.where(chosen == alternative, 0.0, distance)
@@ -425,10 +423,8 @@ class BattleRows:
             return None
         # battle i has the rows 2i, where the first item was chosen, and 2i + 1, where the second was
         second_won = np.repeat(reference % 2 == 1, 2)
-        first = np.repeat(self.first, 2)
-        second = np.repeat(self.second, 2)
-        winner = np.where(second_won, second, first)
-        loser = np.where(second_won, first, second)
+        first, second = np.repeat(self.first, 2), np.repeat(self.second, 2)
+        winner, loser = np.where(second_won, second, first), np.where(second_won, first, second)
         loser[reference] = winner[reference]  # the difference of the reference to itself is 0
         return winner, loser
 

@@ -218,8 +218,7 @@ def _refine(
     weight = problem.situations.spread(problem.totals) * even
     images = list[Float64]()
     for column in complement.T:
-        utilities = problem.utilities(column)
-        away = utilities - problem.situations.spread(problem.situations.sum(even * utilities))
+        away = problem.situations.centre(problem.utilities(column), even)
         images.append(problem.gradient(weight * away))
     inner = basis.T @ information @ basis
     correction = basis @ linalg.solve(inner, basis.T @ np.stack(images, axis=1), assume_a="sym")
