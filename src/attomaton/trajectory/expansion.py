@@ -234,8 +234,7 @@ def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
     """The expansion for given embeddings, in the coordinates of a basis of the edge directions."""
     loss, start = setting.loss, setting.start
     table = np.asarray(setting.embeddings)
-    weights = np.asarray(solved.hard.weights)
-    nodes = solved.hard.scores
+    weights, nodes = np.asarray(solved.hard.weights), solved.hard.scores
     scores = _node_scores(nodes, table, weights)
     if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
         raise MismatchedParts(

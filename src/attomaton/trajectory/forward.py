@@ -59,11 +59,7 @@ class Trajectory(WeightPath):
     """
 
     def __init__(
-        self,
-        loss: TrainingLoss,
-        frame: "_OrthonormalFrame | _EmbeddedFrame",
-        tracks: Sequence[tuple[Int64, Track]],
-        step_size: float,
+        self, loss: TrainingLoss, frame: "_Frame", tracks: Sequence[tuple[Int64, Track]], step_size: float
     ) -> None:
         self.loss = loss
         self._frame = frame
@@ -259,6 +255,9 @@ class _EmbeddedFrame:
 
     def weights(self, point: Float64) -> Float64:
         return self.outside + self.basis.weights(point)
+
+
+_Frame = _OrthonormalFrame | _EmbeddedFrame
 
 
 @dataclass(frozen=True, eq=False)

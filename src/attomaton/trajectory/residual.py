@@ -31,8 +31,7 @@ POSITIVE = 1e-9  # orthonormal: multipliers below this count as zero; they are e
 PRESSED = 1e-7  # embedded: multipliers below this, relative to the largest, count as zero
 FEASIBLE_MULTIPLIER = 1e-10  # how far below 0 a multiplier may be, by rounding
 
-MAX_RESIDUAL_STEPS = 200  # Newton steps for orthonormal embeddings
-MAX_EMBEDDED_STEPS = 500  # Newton steps for given embeddings
+MAX_RESIDUAL_STEPS, MAX_EMBEDDED_STEPS = 200, 500  # Newton steps for orthonormal and for given embeddings
 RESIDUAL_TOLERANCE, EMBEDDED_TOLERANCE = 1e-11, 1e-12  # of the gradient, relative to the largest supply
 DENSE_COMPONENTS = 400  # maximum number of components of a block whose eigenvalues are computed densely
 

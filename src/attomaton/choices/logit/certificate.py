@@ -36,9 +36,6 @@ LEAST_SINGULAR = 1e-9
 # Above this share of the largest, the smallest eigenvalue of the information on S needs no other scale.
 WELL_POSED = 1e-10
 
-# The error of multipliers that were 1 or more, up to which all are proved to be positive.
-LARGEST_MULTIPLIER_ERROR = 0.5
-
 # Distinct pairs up to which multipliers are computed where a Newton step proves nothing.
 MOST_MULTIPLIERS = 20_000
 
@@ -157,7 +154,7 @@ def certify(
     least, error = np.nan, np.nan
     if evidence.multipliers is not None:
         least, error = measure_multipliers(problem, evidence.dying, evidence.multipliers, finite)
-    by_multipliers = least > error and error < LARGEST_MULTIPLIER_ERROR
+    by_multipliers = least > error and error < 0.5  # multipliers were at least 1 before rounding
     survival = "Newton step" if at_witness.fall < LARGEST_FALL else "multipliers" if by_multipliers else ""
     certificate = LogitCertificate(
         rise=np.inf if exact else rise,

@@ -111,9 +111,7 @@ class Cone:
         lifting = self.direction / float((units @ self.direction).min())
         height = float(target @ (point + lift * lifting))
         multipliers = -np.asarray(answer.ineqlin.marginals)
-        support = units[
-            rows[multipliers > 1e-12]
-        ]  # the rows of which the target is a combination, if it is in
+        support = units[rows[multipliers > 1e-12]]  # the target combines these, if it is in
         return Lowest(height, float(nnls(support.T, target)[1]) if len(support) else 1.0)
 
     @cached_property

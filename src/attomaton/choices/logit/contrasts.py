@@ -1,7 +1,4 @@
-"""What the data say about a contrast f·β of the parameters, in numbers and in words.
-
-:class:`Contrast` is the answer of ``LogitFit.contrast``; the functions below read and write its names.
-"""
+"""What the data say about a contrast f·β of the parameters, in numbers and in words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -139,6 +136,12 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
         first, second = map(str, names)
         return {first: 1.0, second: -1.0} if first != second else {}
     raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
+
+
+def contrast_without_numbers(weights: Mapping[str, float], kind: ContrastKind, level: float) -> Contrast:
+    """A contrast of this class with its words: the label, and what would settle it."""
+    settle = describe_settling(weights, kind)
+    return Contrast(describe_contrast(weights), kind, np.nan, level=level, settle=settle)
 
 
 def describe_contrast(weights: Mapping[str, float]) -> str:

@@ -29,7 +29,7 @@ MOST_SOLVES = 3  # solves of G x = b, each for the residual of the earlier ones
 
 ALIASED = 1e-11  # eigenvalues of the scaled S below this are zero: a column follows from others
 
-WEIGHT_ROUNDING = 2e-14  # relative rounding error of the weight of a battle
+BATTLE_ROUNDING = 2e-14  # relative rounding error of the weight of a battle
 OPERATION_ROUNDING = float(np.finfo(np.float64).eps)  # of one operation
 
 # Added to the scaled information so that Cholesky goes through where some columns are not identified.
@@ -127,7 +127,7 @@ class GraphCurvature:
         spectrum = self._wide
         forms = [self._bound_form(column, column) for column in spectrum.remainder.T]
         error_of_shift = float((forms / spectrum.scale**2).sum())
-        rounding = len(forms) * (WEIGHT_ROUNDING + OPERATION_ROUNDING * self._n_items)
+        rounding = len(forms) * (BATTLE_ROUNDING + OPERATION_ROUNDING * self._n_items)
         least = float(spectrum.values[spectrum.values > ALIASED].min(initial=1.0))
         return max(least - (error_of_shift + rounding), 0.0)
 
@@ -224,7 +224,7 @@ class GraphCurvature:
         """ρ, an upper bound on the row sums of G⁻¹; infinite without a proof."""
         vector = self._solve(np.ones((self._n_items, 1)), 0.25)  # v with G v ≥ ½: a rough solution will do
         top = float(vector.max(initial=0.0))
-        image = self._grounded(vector)[:, 0] - 4 * WEIGHT_ROUNDING * self._diagonal * top
+        image = self._grounded(vector)[:, 0] - 4 * BATTLE_ROUNDING * self._diagonal * top
         lowest = float(image.min(initial=1.0))  # c
         return top / lowest if lowest > 0 and vector.min(initial=1.0) > 0 else np.inf
 

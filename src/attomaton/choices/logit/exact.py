@@ -126,10 +126,10 @@ def rank_modulo(values: Float64) -> int:
 
 
 class EchelonForm(NamedTuple):
-    """The rows of a reduced echelon form, and the pivot column of each row, where all others are 0."""
+    """A matrix in reduced echelon form."""
 
     rows: list[Row]
-    pivots: list[int]
+    pivots: list[int]  # the column of each row in which it is 1 and all others are 0
 
 
 def reduce_rows(rows: Sequence[Row]) -> EchelonForm:
@@ -138,21 +138,20 @@ def reduce_rows(rows: Sequence[Row]) -> EchelonForm:
     for row in rows:
         remainder = list(row)
         for above, pivot in zip(reduced, pivots, strict=True):
-            if remainder[pivot]:
-                factor = remainder[pivot]
-                remainder = [a - factor * b for a, b in zip(remainder, above, strict=True)]
+            remainder = _subtract(remainder, remainder[pivot], above)
         pivot = next((position for position, value in enumerate(remainder) if value), None)
         if pivot is None:
             continue
         leading = remainder[pivot]
         remainder = [value / leading for value in remainder]
-        for position, above in enumerate(reduced):
-            if above[pivot]:
-                factor = above[pivot]
-                reduced[position] = [a - factor * b for a, b in zip(above, remainder, strict=True)]
+        reduced = [_subtract(above, above[pivot], remainder) for above in reduced]
         reduced.append(remainder)
         pivots.append(pivot)
     return EchelonForm(reduced, pivots)
+
+
+def _subtract(row: Row, factor: Fraction, pivot_row: Row) -> Row:
+    return [a - factor * b for a, b in zip(row, pivot_row, strict=True)] if factor else row
 
 
 def _raises_all(surviving: EchelonForm, dying_rows: list[Row], direction: Float64) -> bool:
@@ -168,11 +167,9 @@ def _raises_all(surviving: EchelonForm, dying_rows: list[Row], direction: Float6
 
 
 def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
-    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
-
-    A floating-point λ with one-way multipliers of 1 or more is rounded. The multipliers of independent rows
-    are then solved for in fractions.
-    """
+    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly."""
+    # a floating-point λ with one-way multipliers of 1 or more is rounded; those of independent rows are then
+    # solved for in fractions
     if not surviving:
         return True
     matrix = np.array([[float(value) for value in row] for row in surviving])
@@ -221,8 +218,8 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
         pivot = tableau[leaving][entering]
         tableau[leaving] = [x / pivot for x in tableau[leaving]]
         for k, row in enumerate(tableau):
-            if k != leaving and row[entering]:
-                tableau[k] = [a - row[entering] * b for a, b in zip(row, tableau[leaving], strict=True)]
+            if k != leaving:
+                tableau[k] = _subtract(row, row[entering], tableau[leaving])
         basis[leaving] = entering
 
 
@@ -252,8 +249,9 @@ def _split_pairs(problem: ChoiceProblem, dying: Bool, rows: Int64) -> DistinctPa
     """The distinct differences of ``rows``, as fractions."""
     differences = _exact_differences(problem, rows)
     dies = dying[rows]
-    surviving, both_ways = _distinct(differences[~dies], problem.also_chosen[rows][~dies])
-    return DistinctPairs(surviving, both_ways, _distinct(differences[dies], np.zeros(dies.sum(), bool))[0])
+    surviving, both_ways = _distinct(differences[~dies], problem.also_chosen[rows[~dies]])
+    lost = _distinct(differences[dies], np.zeros(int(dies.sum()), bool))[0]
+    return DistinctPairs(surviving, both_ways, lost)
 
 
 def _distinct(rows: Float64, both_ways: Bool) -> tuple[list[Row], list[bool]]:

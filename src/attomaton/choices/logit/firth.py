@@ -40,14 +40,14 @@ MOST_AT_ONCE = 1 << 24
 
 
 class PenalisedPoint(NamedTuple):
-    """A point of a climb: ``value`` is ℓ*, and ``factor`` the Cholesky factor of the information."""
+    """A point of a climb, with what is known of ℓ* there."""
 
-    position: Float64
-    probability: Float64
-    log_likelihood: float
-    value: float
-    gradient: Float64
-    factor: Any
+    position: Float64  # (rank,), in coordinates of the basis
+    probability: Float64  # (n_rows,)
+    log_likelihood: float  # ℓ
+    value: float  # ℓ*
+    gradient: Float64  # of ℓ*, (rank,)
+    factor: Any  # SciPy's Cholesky factor of the information
 
 
 class Secant(NamedTuple):
@@ -72,7 +72,7 @@ class FirthClimb:
                 "Firth's estimate is lost in rounding; scale features to a common size, or drop those that "
                 "hardly differ"
             )
-        decrement_before = np.inf
+        previous = np.inf  # the decrement before
         n_level = 0  # steps in a row that hardly lowered a small decrement: rounding
         secants = list[Secant]()
         for _ in range(FIRTH_STEPS):
@@ -82,20 +82,19 @@ class FirthClimb:
                 secants.clear()
                 step = self._step(here, fixed, secants)
                 decrement = float(here.gradient @ step)
-            n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * decrement_before else 0
+            n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * previous else 0
             if decrement <= FIRTH_SETTLED or n_level > MEMORY:
                 return here
-            decrement_before = decrement
+            previous = decrement
             length, ahead = self._advance(here, step)
             if ahead is None:
                 break
             secants.append(Secant(np.asarray(length * step), here.gradient - ahead.gradient))
             del secants[:-MEMORY]
             here = ahead
-        if decrement_before > LEVEL:
-            size = f"{decrement_before**0.5:.1g}"
+        if previous > LEVEL:
             raise UncertifiedSolution(
-                f"Firth's estimate was not found (a step of {size} standard errors remains); "
+                f"Firth's estimate was not found (a step of {previous**0.5:.1g} standard errors remains); "
                 "scale features to a common size, or drop features that hardly differ"
             )
         return here
@@ -325,8 +324,8 @@ class FirthFit(Tabular):
             numbers = ["-"] * 4
             if row.profile is not None:
                 low, high = row.interval()
-                numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
-                numbers.append(f"{row.p_value:.3g}")
+                estimate, error = f"{row.value:+z.3f}", f"{row.standard_error:.3f}"
+                numbers = [estimate, error, f"{low:+z.3f} … {high:+z.3f}", f"{row.p_value:.3g}"]
             is_finite = row.maximum.kind is ContrastKind.FINITE
             maximum = f"{row.maximum.value:+z.3f}" if is_finite else row.maximum.kind.value
             cells.append([row.label, *numbers, maximum])

@@ -39,13 +39,7 @@ from attomaton.choices.logit.certificate import (
 )
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.cone import CLOSE, Cone, Proof, classify, classify_all
-from attomaton.choices.logit.contrasts import (
-    Contrast,
-    ContrastKind,
-    describe_contrast,
-    describe_settling,
-    weights_of,
-)
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind, contrast_without_numbers, weights_of
 from attomaton.choices.logit.curvature import InformationMatrix
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
@@ -443,8 +437,7 @@ class LogitFit(Tabular):
         parameters = self.problem.weigh_parameters(weights)
         scaled = self.problem.scaled(parameters)
         kind, is_sure = self._decide(parameters, scaled)
-        settle = describe_settling(weights, kind)
-        contrast = Contrast(describe_contrast(weights), kind, np.nan, level=level, settle=settle)
+        contrast = contrast_without_numbers(weights, kind, level)
         if kind is ContrastKind.FINITE:
             contrast = self._measure_finite(contrast, scaled)
         elif kind in (ContrastKind.PLUS, ContrastKind.MINUS):
@@ -537,10 +530,9 @@ class LogitFit(Tabular):
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
         """The table that statsmodels prints; ``robust`` uses sandwich standard errors."""
-        notes = (*self.aliases, self.certificate.verdict)
         head = f"{self._head}, log-likelihood {self._limit.log_likelihood:.4f}"
         readings = tuple(row.reading for row in self.contrasts)
-        return LogitSummary(head, self.contrasts, readings, robust, notes)
+        return LogitSummary(head, self.contrasts, readings, robust, (*self.aliases, self.certificate.verdict))
 
     def _table(self) -> pa.Table:
         rows = self.contrasts
@@ -562,7 +554,6 @@ class LogitFit(Tabular):
 
     @property
     def _head(self) -> str:
-        """The numbers of choices, situations and parameters in words."""
         problem = self.problem
         head = f"{show_count(problem.n_choices)} choices in {len(problem.situations):,} situations, "
         return head + f"{len(problem.names):,} parameters, {self.n_parameters:,} finite numbers"
@@ -581,8 +572,7 @@ class LogitFit(Tabular):
             self.expect()
 
 
-def _cells(row: Contrast) -> list[str]:
-    """The printed line of a contrast: parameter, estimate, s.e., robust, reading."""
+def _cells(row: Contrast) -> list[str]:  # parameter, estimate, s.e., robust, reading
     if row.kind is ContrastKind.FINITE:
         return [row.label, f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
     return [row.label, "-" if np.isnan(row.value) else row.kind.value, "-", "-", row.reading]

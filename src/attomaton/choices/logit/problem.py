@@ -1,7 +1,6 @@
 """The data of a conditional logit: situations, the row of features of each alternative, and the choices.
 
-:meth:`ChoiceProblem.from_rows` and :meth:`ChoiceProblem.from_battles` check, reduce and centre what is given.
-The other methods of :class:`ChoiceProblem` are the quantities of the model that fits and proofs are made of.
+:meth:`ChoiceProblem.from_rows` and :meth:`ChoiceProblem.from_battles` read them; its other methods compute.
 
 Alternative j of situation i has the row x_ij and the offset o_ij, and was chosen n_ij times. Its probability
 is p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β), and the log-likelihood is ℓ(β) = Σ n_ij log p_ij.
@@ -466,8 +465,7 @@ def _subtract_references(
 
 def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:
     """The arguments as arrays that fit together; a sparse matrix with few zeros becomes a dense one."""
-    sizes = np.asarray(sizes, np.int64)
-    counts = np.asarray(counts, np.float64)
+    sizes, counts = np.asarray(sizes, np.int64), np.asarray(counts, np.float64)
     values: Any = csr_array(matrix, dtype=np.float64) if issparse(matrix) else np.asarray(matrix, np.float64)
     if issparse(matrix) and values.nnz > DENSE_SHARE * values.shape[0] * values.shape[1]:
         values = values.toarray()

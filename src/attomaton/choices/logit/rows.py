@@ -36,7 +36,6 @@ class Situations:
 
     @classmethod
     def from_sizes(cls, sizes: Int64) -> Self:
-        """Situations with these numbers of alternatives."""
         return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     @cached_property
@@ -53,8 +52,7 @@ class Situations:
         return int(self.starts[-1])
 
     @cached_property
-    def of_row(self) -> Int64:
-        """The situation of each row."""
+    def of_row(self) -> Int64:  # the situation of each row
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def sum(self, values: Float64) -> Float64:
@@ -86,7 +84,6 @@ class Situations:
         return [values[alternative :: self.size] for alternative in range(self.size or 0)]
 
     def _reduce(self, operation: Any, values: Float64) -> Float64:
-        """Combine the rows of each situation by a ufunc, shape (n_situations, …)."""
         if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation.reduceat(values, self.starts[:-1], axis=0) if len(self) else values[:0]
         first, *following = self.columns(values)
@@ -271,11 +268,10 @@ class BattleWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BattleRows:
-    """Battles of two items, with or without the outcome "tie": rows h, −h and e_tie.
+    """Battles of two items, with two or three rows: h, −h, and e_tie if a tie is a third alternative.
 
     h = ½ (e_first − e_second + z), where z are the features of the first item less those of the second. The
-    columns are the items, then the features, then the tie if there is one. A battle has two rows, or three if
-    ``ties`` says that a tie is a third alternative.
+    columns are the items, then the features, then the tie if there is one.
     """
 
     first: Int64  # (n_battles,), the first item
@@ -319,17 +315,15 @@ class BattleRows:
     def gradient(self, weight: Float64) -> Float64:
         first, second, *tie = self.situations.columns(weight)
         half = 0.5 * (first - second)
-        of_items = self._sum_differences(half)
-        return np.concatenate([of_items, self.features @ half, [column.sum() for column in tie]])
+        of_tie = [column.sum() for column in tie]
+        return np.concatenate([self._sum_differences(half), self.features @ half, of_tie])
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
         return self._gram(self.weigh(probability, totals))
 
     def weigh(self, probability: Float64, totals: Float64) -> BattleWeights:
-        """The information of each battle as weights of its outer products.
-
-        That of h hᵀ is the variance of the sign of h, 4 p_first p_second + p_tie (1 − p_tie).
-        """
+        """The information of each battle as weights of its outer products."""
+        # that of h hᵀ is the variance of the sign of h, 4 p_first p_second + p_tie (1 − p_tie)
         first, second, *tied = self.situations.columns(probability)
         weight = 4.0 * first * second
         if not tied:
