@@ -10,7 +10,7 @@ decrement g·u, with the gradient g and Newton's step u. S is the span of D₀, 
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -290,7 +290,7 @@ def _prove_on_graph(
     problem: ChoiceProblem, face: Bool | None, utilities: Float64, probability: Float64
 ) -> StepProof:
     """Measure the Newton step on the graph of games, with a bound on the errors of solver and rounding."""
-    curvature: Any = problem.curvature(probability)  # a GraphCurvature
+    curvature = problem.curvature(probability)
     gradient = problem.gradient(problem.residuals(probability))
     step = curvature.solve(gradient)
     residual = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)

@@ -17,7 +17,7 @@ scaled coordinates of :mod:`~attomaton.choices.logit.problem`.
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,7 @@ from attomaton.choices.logit.firth import FirthClimb, FirthFit
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
-from attomaton.choices.logit.problem import MOST_PARAMETERS, ChoiceProblem, LuceProbabilities
+from attomaton.choices.logit.problem import MOST_PARAMETERS, ChoiceProblem
 from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
@@ -192,6 +192,13 @@ def restore_fit(run: Run) -> "LogitFit":
     return _certify(problem, face, evidence, finite, identified)
 
 
+class LimitOfLikelihood(NamedTuple):
+    """What maximum likelihood tends to: the model at β* if only the face is offered."""
+
+    probability: Float64  # (n_rows,), 0 for rows that die
+    log_likelihood: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitFit(Tabular):
     """A conditional logit: its finite estimates β*, which contrasts are infinite, and the proof.
@@ -312,9 +319,9 @@ class LogitFit(Tabular):
         return self.problem.with_offsets(self.problem.utilities(self.evidence.beta))
 
     @cached_property
-    def _limit(self) -> LuceProbabilities:
-        """The probabilities at β* if only the face is offered: the limit of those of maximum likelihood."""
-        return self.problem.probabilities(self._utilities, ~self.dying if self.dying.any() else None)
+    def _limit(self) -> LimitOfLikelihood:
+        face = ~self.dying if self.dying.any() else None
+        return LimitOfLikelihood(*self.problem.probabilities(self._utilities, face))
 
     @cached_property
     def covariance(self) -> Float64:

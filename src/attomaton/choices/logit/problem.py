@@ -15,7 +15,7 @@ in both directions. A *face* is a set of rows, as a mask; None means all rows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -49,13 +49,6 @@ LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
 FEW_ENTRIES = 2_000_000
 
 DENSE_SHARE = 0.25  # share of entries that are not zero from which a sparse matrix is stored as a dense one
-
-
-class LuceProbabilities(NamedTuple):
-    """The probability of each row, and the log-likelihood of the counts."""
-
-    probability: Float64
-    log_likelihood: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,8 +324,8 @@ class ChoiceProblem:
         return self.rows.information(probability, self.totals) / np.outer(self.scale, self.scale)
 
     @cached_property
-    def graph(self) -> GameGraph | None:
-        """The graph of the pairs that met, whose edges store the information matrix; None if it is dense."""
+    def graph(self) -> Any:
+        """The ``GameGraph`` of the pairs that met, which stores the information; None if it is dense."""
         rows = self.rows
         if self.dense or not isinstance(rows, BattleRows):
             return None
@@ -341,8 +334,8 @@ class ChoiceProblem:
             return None
         return GameGraph(rows.first, rows.second, rows.n_items)
 
-    def curvature(self, probability: Float64) -> DenseCurvature | GraphCurvature:
-        """The information matrix as an operator, without forming it on a graph."""
+    def curvature(self, probability: Float64) -> Any:
+        """The :class:`~attomaton.choices.logit.curvature.InformationMatrix` under these probabilities."""
         if self.graph is None:
             return DenseCurvature(self.information(probability))
         return self._curve(probability, self.scale)
@@ -350,10 +343,9 @@ class ChoiceProblem:
     def _curve(self, probability: Float64, scale: Float64) -> GraphCurvature:
         """The information on the graph of games, in coordinates multiplied by ``scale``."""
         rows: Any = self.rows
-        graph: Any = self.graph
         weights = rows.weigh(probability, self.totals)
         border, corner = rows.wide_blocks(weights)
-        return GraphCurvature(graph, 0.25 * weights.of_h, border, corner, scale)  # h hᵀ has entries ± ¼
+        return GraphCurvature(self.graph, 0.25 * weights.of_h, border, corner, scale)  # h hᵀ has entries ± ¼
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, a root of the information; None if there are too many rows."""
@@ -369,7 +361,7 @@ class ChoiceProblem:
             return self._raw_information / np.outer(self.scale, self.scale)
         return self.information(self.even(face))
 
-    def probabilities(self, utilities: Float64, face: Bool | None) -> LuceProbabilities:
+    def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
         """p_ij and ℓ if only the rows of ``face`` are offered; ``utilities`` include the offsets."""
         odds = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
         self.situations.apply(np.subtract, odds, self.situations.top(odds))
@@ -377,7 +369,7 @@ class ChoiceProblem:
         np.exp(odds, out=odds)  # in place from here on: arrays of all rows are large
         sums = self.situations.sum(odds)
         self.situations.apply(np.divide, odds, sums)
-        return LuceProbabilities(odds, chosen_logits - float(self.totals @ np.log(sums)))
+        return odds, chosen_logits - float(self.totals @ np.log(sums))
 
     def with_offsets(self, utilities: Float64) -> Float64:
         """The utilities plus the offsets."""

@@ -106,10 +106,9 @@ Span = DenseSpan | GraphSpan
 
 def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
     """The span of a face on the graph of games, where games with both sides on the face join items."""
-    graph: Any = problem.graph
     joins = None if face is None else problem.situations.sum(face.astype(np.float64)) > 1
-    component = graph.components(joins)
-    curvature: Any = problem.curvature(problem.even(face))  # a GraphCurvature
+    component = problem.graph.components(joins)
+    curvature = problem.curvature(problem.even(face))
     plain = GraphSpan(
         component, problem.scale, np.zeros((len(problem.scale), 0)), curvature.least**0.5, 0.0, 0.0
     )
