@@ -9,7 +9,7 @@ from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.trajectory.residual import Priorities, _find_degenerate, find_degenerate
+from attomaton.trajectory.residual import Priorities, find_degenerate, find_zero_multipliers
 
 
 def automaton_of(samples, embeddings=None):
@@ -161,5 +161,5 @@ def test_degenerate_directions_are_those_without_a_multiplier(repeats):
         np.random.default_rng(4).normal(size=(5, 8)),
         np.array([1.0, 0.0, 2.0, 0.0, 0.5]),
     )
-    found = _find_degenerate(np.repeat(directions, repeats, axis=0), multipliers @ directions)
+    found = find_zero_multipliers(np.repeat(directions, repeats, axis=0), multipliers @ directions)
     assert found.tolist() == np.repeat(multipliers == 0, repeats).tolist()

@@ -21,18 +21,15 @@ MOST_BASIS_ENTRIES = 50_000_000  # maximum size of the table of features for den
 class Basis:
     """Orthonormal axes of the subspace in which training can move W; the first ``n_cyclic`` are cyclic.
 
-    ``nodes`` (n_nodes, n_axes) has the score of every node along each axis. Axes are matrices r × q,
-    flattened in ``axes`` (n_axes, r·q), between ``left`` (r, dim) and ``right`` (q, dim), orthonormal rows
-    that span the embeddings of the tokens and of the queries in use. Embeddings are divided by ``scale``
-    first.
+    An axis A stands for the weights leftᵀ A right.
     """
 
-    nodes: Float64
+    nodes: Float64  # (n_nodes, n_axes), the score of every node along each axis
     n_cyclic: int
-    axes: Float64
-    left: Float64
-    right: Float64
-    scale: float
+    axes: Float64  # (n_axes, r·q), matrices r × q, flattened
+    left: Float64  # (r, dim), orthonormal rows that span the embeddings of the tokens in use
+    right: Float64  # (q, dim), orthonormal rows that span the embeddings of the queries in use
+    scale: float  # embeddings are divided by it first
 
     def weights(self, point: Float64) -> Float64:
         """W for coordinates, shape (dim, dim), in the units of the given embeddings."""
@@ -47,10 +44,9 @@ class Basis:
 def find_basis(components: Components, embeddings: Float64) -> Basis:
     """The basis for embeddings (n_tokens, dim), which must separate the components."""
     unit, scale = scale_rows(embeddings)
-    n_tokens, n_queries = (
-        min(len(np.unique(ids)), embeddings.shape[1])
-        for ids in (components.token_of_node, components.query_of_node)
-    )
+    dim = embeddings.shape[1]
+    n_tokens = min(len(np.unique(components.token_of_node)), dim)  # the most dimensions that they can span
+    n_queries = min(len(np.unique(components.query_of_node)), dim)
     if len(components.token_of_node) * n_tokens * n_queries > MOST_BASIS_ENTRIES:
         raise UnsupportedOption(
             f"{len(components.token_of_node):,} (query, token) pairs in {n_tokens} × {n_queries} dimensions "
@@ -61,7 +57,7 @@ def find_basis(components: Components, embeddings: Float64) -> Basis:
     cyclic = find_span(features[first] - features[second])
     above, below = find_ends(components)
     edges = features[above] - features[below]
-    axes = np.vstack([cyclic, find_span(edges - (edges @ cyclic.T) @ cyclic)])
+    axes = np.vstack([cyclic, find_span(edges - (edges @ cyclic.T) @ cyclic)])  # what is not cyclic of edges
     return Basis(features @ axes.T, len(cyclic), axes, left, right, scale)
 
 

@@ -1,4 +1,7 @@
-"""The weights of gradient descent at step t without training: W(t) = ln t·W_svm + W_fin + R."""
+"""The weights of gradient descent at step t without training: W(t) = ln t·W_svm + W_fin + R.
+
+:func:`expand` takes the first two terms from an automaton and computes R (:mod:`.residual`).
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,14 +20,15 @@ from attomaton.base.tables import Bool, Float64, column, keep_rows, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.solvers.solved import Solved
+from attomaton.trajectory.basis import find_basis
 from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.forward import DescentSetting, Trajectory, follow_descent
 from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
-TIGHT_ORTHONORMAL = 1e-9  # slack of a tight priority; hard scores are exact to rounding
-TIGHT_EMBEDDED = 1e-6  # the same for given embeddings; hard scores are certified to 1e-10
+TIGHT_ORTHONORMAL = 1e-9  # largest slack of a tight edge; hard scores are exact to rounding
+TIGHT_EMBEDDED = 1e-6  # largest slack with given embeddings, whose hard scores are certified to 1e-10
 CONVERGED_GRADIENT = 1e-8  # largest accepted gradient of the third term, relative to the largest flow
 
 
@@ -66,7 +70,7 @@ class Expansion(WeightPath):
         self.finite: Float64 | csc_array = solved.soft.weights
         self.residual: Float64 | csc_array = third.weights
         self.third = third
-        self._scores = (
+        self._scores = (  # of all nodes: those that grow with ln t, and the constants
             column(solved.hard.scores, "score"),
             column(solved.soft.scores, "score") + third.scores + (0.0 if start is None else start.scores),
         )
@@ -113,6 +117,7 @@ class Expansion(WeightPath):
 
     @cached_property
     def settling(self) -> float:
+        """λ: the smallest rate, in ln t, at which tight edges converge to R."""
         return self.third.settling()
 
     @property
@@ -153,18 +158,16 @@ class Expansion(WeightPath):
 
     @cached_property
     def _trajectory(self) -> Trajectory:
+        """The computed path, which later steps continue."""
         return follow_descent(self._setting)
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What W(0) adds to W(t) at all steps: the component outside the span in which training moves weights.
+    """What W(0) adds to W(t) at all steps: the component outside the span in which training moves weights."""
 
-    ``weights`` has shape (dim, dim); ``scores`` (n_nodes,) are what it gives the nodes.
-    """
-
-    weights: Float64
-    scores: Float64
+    weights: Float64  # (dim, dim)
+    scores: Float64  # (n_nodes,), the scores of the nodes under it
 
 
 def expand(
@@ -228,9 +231,9 @@ def expand(
 
 
 def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
-    from attomaton.trajectory.basis import find_basis
-
-    loss, table, start = setting.loss, np.asarray(setting.embeddings), setting.start
+    """The expansion for given embeddings, in the coordinates of a basis of the edge directions."""
+    loss, start = setting.loss, setting.start
+    table = np.asarray(setting.embeddings)
     weights, nodes = np.asarray(solved.hard.weights), solved.hard.scores
     scores = _node_scores(nodes, table, weights)
     if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
@@ -238,12 +241,12 @@ def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
             "these are not the embeddings that the automaton was learned with; give the embeddings of learn"
         )
     basis = find_basis(loss.components, table)
-    scaled_step = setting.step_size * basis.scale**4  # for embeddings of length about 1
+    scaled_step = setting.step_size * basis.scale**4  # c = W·scale², so dc = −η scale⁴ ∂L/∂c
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=scaled_step, atol=TIGHT_EMBEDDED)
     third = solve_embedded(loss.components, priorities, basis, basis.coordinates(weights))
     fixed_start = None
-    if start is not None:
+    if start is not None:  # the component of W(0) that training cannot move
         fixed = np.asarray(start) - basis.weights(basis.coordinates(np.asarray(start)))
         fixed_start = Start(fixed, _node_scores(nodes, table, fixed))
     edge = find_edge(loss, setting.step_size, basis, np.asarray(solved.soft.weights))

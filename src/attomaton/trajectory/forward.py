@@ -1,10 +1,14 @@
-"""The weights of gradient descent at any step t, in O(ln t): a warm-up of plain steps, then gradient flow."""
+"""The weights of gradient descent at any step t, in O(ln t): a warm-up of plain steps, then gradient flow.
+
+:func:`fast_forward` reads its arguments, and :func:`follow_descent` computes. It chooses coordinates for W (a
+*frame*), splits them into batches that do not influence each other, and follows each along a ``Track``.
+"""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +25,14 @@ from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
+from attomaton.trajectory.basis import Basis, find_basis
 from attomaton.trajectory.curves import WeightPath
 from attomaton.trajectory.flow.embedded import embedded_flow
+from attomaton.trajectory.flow.implicit import LossFlow
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
+from attomaton.trajectory.flow.track import Track
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import STABILITY_LIMIT, StabilityEdge, bound_sharpness, find_edge
-
-if TYPE_CHECKING:
-    from attomaton.trajectory.basis import Basis
-    from attomaton.trajectory.flow.implicit import LossFlow
-    from attomaton.trajectory.flow.track import Track
 
 LARGEST_PLAIN_STEP = 1e100  # the smallest is its inverse; beyond them float64 products overflow
 MOST_AXES = 1_000  # maximum number of coordinates of embedded tokens: more are too many for dense steps
@@ -57,15 +59,11 @@ class Trajectory(WeightPath):
     """
 
     def __init__(
-        self,
-        loss: TrainingLoss,
-        frame: "_OrthonormalFrame | _EmbeddedFrame",
-        tracks: Sequence[tuple[Int64, "Track"]],
-        step_size: float,
+        self, loss: TrainingLoss, frame: "_Frame", tracks: Sequence[tuple[Int64, Track]], step_size: float
     ) -> None:
         self.loss = loss
         self._frame = frame
-        self._tracks = tracks
+        self._tracks = tracks  # of each batch: its coordinates in the frame, and their states
         self._step_size = step_size
 
     def __repr__(self) -> str:
@@ -97,11 +95,13 @@ class Trajectory(WeightPath):
         states = [track.at(step) for _, track in self._tracks]
         errors = np.concatenate([state.error for state in states] or [np.zeros(0)])
         length = sum(float(state.point @ state.point) for state in states) ** 0.5
-        rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(ALIGNED_STEPS * step))
+        n_roundings = min(step, np.sqrt(ALIGNED_STEPS * step))  # a random walk grows with the root
+        rounding = np.finfo(np.float64).eps * length * n_roundings
         return float(np.linalg.norm(errors) + rounding) * self._frame.unit
 
     @cached_property
     def edge(self) -> StabilityEdge:
+        """The edge of stability for the step size."""
         return find_edge(self.loss, self._step_size, self._frame.basis)
 
     @property
@@ -112,6 +112,7 @@ class Trajectory(WeightPath):
         return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
 
     def _point_at(self, step: float) -> Float64:
+        """The coordinates of W(t) in the frame."""
         step = real_number(step, "step", least=0)
         point = np.zeros(sum(len(rows) for rows, _ in self._tracks))
         for rows, track in self._tracks:
@@ -179,33 +180,28 @@ def fast_forward(
 
 @dataclass(frozen=True, eq=False)
 class DescentSetting:
-    """The inputs that determine the path of plain gradient descent.
+    """The inputs that determine the path of plain gradient descent."""
 
-    The components of ``loss`` are those that the embeddings (n_tokens, dim) separate; None means orthonormal
-    embeddings. ``start`` is W(0), and None means zero.
-    """
-
-    loss: TrainingLoss
+    loss: TrainingLoss  # with the components that the embeddings separate
     step_size: float
-    embeddings: Float64 | None = None
-    start: Float64 | csc_array | None = None
+    embeddings: Float64 | None = None  # (n_tokens, dim); None means orthonormal
+    start: Float64 | csc_array | None = None  # W(0); None means zero
 
 
 def follow_descent(
     setting: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The trajectory up to step ``to`` of a descent whose loss is already prepared."""
-    from attomaton.trajectory.flow.track import Track
-
-    loss, step_size, table, start = setting.loss, setting.step_size, setting.embeddings, setting.start
-    if table is None:
-        frame, batches = _prepare_orthonormal(loss, start)
+    loss, step_size = setting.loss, setting.step_size
+    if setting.embeddings is None:
+        frame, batches = _prepare_orthonormal(loss, setting.start)
     else:
-        frame, batches = _prepare_embedded(loss, table, None if start is None else np.asarray(start))
+        start = None if setting.start is None else np.asarray(setting.start)
+        frame, batches = _prepare_embedded(loss, setting.embeddings, start)
     tracks: list[tuple[Int64, Track]] = []
     trajectory = Trajectory(loss, frame, tracks, step_size)
-    safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT
-    settles = safe or not trajectory.edge.passed
+    safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT  # at any weights
+    settles = safe or not trajectory.edge.passed  # the edge itself takes long to compute
     scaled_step = step_size * frame.unit**-2  # in the coordinates of the frame
     make_track = partial(Track, step_size=scaled_step, rtol=rtol, safe=safe, settles=settles)
 
@@ -228,7 +224,7 @@ class _OrthonormalFrame:
     loss: TrainingLoss
     n_tokens: int
     outside: csc_array | None
-    unit: float = 1.0
+    unit: float = 1.0  # the length in W of a coordinate of 1
     basis: None = None
 
     def scores(self, point: Float64) -> pa.Table:
@@ -244,12 +240,13 @@ class _EmbeddedFrame:
     """Coordinates for given embeddings: those of W in a basis; ``outside`` (dim, dim) is what W(0) adds."""
 
     loss: TrainingLoss
-    basis: "Basis"
+    basis: Basis
     table: Float64
     outside: Float64
 
     @property
     def unit(self) -> float:
+        """The length in W of a coordinate of 1."""
         return self.basis.scale**-2
 
     def scores(self, point: Float64) -> pa.Table:
@@ -260,12 +257,15 @@ class _EmbeddedFrame:
         return self.outside + self.basis.weights(point)
 
 
+_Frame = _OrthonormalFrame | _EmbeddedFrame
+
+
 @dataclass(frozen=True, eq=False)
 class _QueryBatch:
     """A flow on the coordinates ``rows``; a step of size 1 moves a score by at most ``reach``."""
 
     rows: Int64
-    flow: "LossFlow"
+    flow: LossFlow
     start: Float64
     reach: float
 
@@ -273,11 +273,14 @@ class _QueryBatch:
 def _prepare_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_QueryBatch]]:
+    """The frame of scores, and batches of whole queries: no query influences another."""
     component = loss.component
-    n_tokens, point, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
+    n_tokens = loss.components.edges.n_tokens
+    point = np.zeros(len(component))
+    outside = None
     if start is not None:
         weights = csc_array(_check_start(start, n_tokens))
-        if len(point):
+        if len(point):  # SciPy refuses empty indices
             point = np.asarray(weights[loss.token, loss.query], np.float64)
         outside = csc_array(weights - sparse_weights(score_table(loss.pairs, point), n_tokens))
     batches: list[_QueryBatch] = []
@@ -289,6 +292,7 @@ def _prepare_orthonormal(
 
 
 def _check_start(start: Any, dim: int) -> Any:
+    """W(0), dense or sparse, if it has the shape (dim, dim) and finite entries."""
     shape = np.shape(start)
     if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
         fault = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
@@ -309,7 +313,8 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     n_batches = N_BATCHES if is_large else 1
     largest_first = np.argsort(-entries, kind="stable")
     sizes = entries[largest_first]
-    middles = np.cumsum(sizes) - 0.5 * sizes  # of each query, among all entries
+    # put the entries in a row and cut it into batches of equal length: a query is in the batch of its middle
+    middles = np.cumsum(sizes) - 0.5 * sizes
     batch = np.empty(len(entries), np.int64)
     batch[largest_first] = n_batches * middles // max(sizes.sum(), 1)
     masks = [batch == index for index in np.unique(batch)]
@@ -319,20 +324,21 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
 def _prepare_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
 ) -> tuple[_EmbeddedFrame, list[_QueryBatch]]:
-    from attomaton.trajectory.basis import find_basis
-
+    """The frame of a basis, with all coordinates in one batch; none if no context has a second token."""
     basis = find_basis(loss.components, table)
     if len(basis.axes) > MOST_AXES:
         raise UnsupportedOption(
             f"with these embeddings training moves {len(basis.axes):,} coordinates, more than {MOST_AXES:,}; "
             "leave out tokens or queries, or give no embeddings"
         )
-    point, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
+    dim = table.shape[1]
+    point = np.zeros(len(basis.axes))
+    outside = np.zeros((dim, dim))
     if start is not None:
-        weights: Float64 = _check_start(start, table.shape[1])
+        weights: Float64 = _check_start(start, dim)
         point = basis.coordinates(weights)
         outside = weights - basis.weights(point)
     frame = _EmbeddedFrame(loss, basis, table, outside)
-    if not len(point):  # no context has a second token
+    if not len(point):
         return frame, []
     return frame, [_QueryBatch(np.arange(len(point)), embedded_flow(loss, basis), point, reach=1.0)]

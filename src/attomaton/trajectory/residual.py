@@ -5,6 +5,9 @@ if hard scores differ by exactly 1. There, the attention of labels in A on B is 
 total; elsewhere it decays faster. These flows must add up to W_svm/t, so R makes Σ_tight κ_AB e^{R_B − R_A} +
 ⟨W_svm, R⟩ stationary: a convex function of one number per component (orthonormal embeddings), or of the
 coordinates of R in the span of all tight edges.
+
+:func:`find_priorities` computes κ, and :func:`solve_orthonormal` or :func:`solve_embedded` find R. A *block*
+is a set of components that tight edges connect; the *level* of a component is its score or its entry of R.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +31,8 @@ POSITIVE = 1e-9  # orthonormal: multipliers below this count as zero; they are e
 PRESSED = 1e-7  # embedded: multipliers below this, relative to the largest, count as zero
 FEASIBLE_MULTIPLIER = 1e-10  # how far below 0 a multiplier may be, by rounding
 
-MAX_RESIDUAL_STEPS, MAX_EMBEDDED_STEPS = 200, 500
+MAX_RESIDUAL_STEPS, MAX_EMBEDDED_STEPS = 200, 500  # Newton steps for orthonormal and for given embeddings
+RESIDUAL_TOLERANCE, EMBEDDED_TOLERANCE = 1e-11, 1e-12  # of the gradient, relative to the largest supply
 DENSE_COMPONENTS = 400  # maximum number of components of a block whose eigenvalues are computed densely
 
 _linalg: Any = np.linalg
@@ -36,39 +40,29 @@ _linalg: Any = np.linalg
 
 @dataclass(frozen=True, eq=False)
 class Priorities:
-    """The edges of the order, as arrays of shape (n_order,).
+    """The edges A → B of the order, as arrays of shape (n_order,)."""
 
-    Each edge joins the components ``above`` and ``below``; ``slack`` is the difference of their hard scores
-    minus 1, and ``tight`` is true where it is zero. With the soft scores w, ``kappa`` = (η/n) Σ over samples
-    labelled above of (Σ_{x below} m_x e^{w_x}) / (Σ_{a above} m_a e^{w_a}).
-    """
-
-    above: Int64
-    below: Int64
-    slack: Float64
-    tight: Bool
-    kappa: Float64
+    above: Int64  # the component A
+    below: Int64  # the component B
+    slack: Float64  # the hard score of A, less that of B, less 1
+    tight: Bool  # where the slack is zero
+    kappa: Float64  # κ_AB
 
 
 @dataclass(frozen=True, eq=False)
 class Residual(ABC):
     """The third term R and what the data leave open about it.
 
-    ``weights`` is R, shape (dim, dim), or sparse (n_tokens, n_tokens), and ``scores`` (n_nodes,) what R gives
-    every node. ``flow`` (n_order,) is κ e^{R_B − R_A} of the tight edges, multipliers of the Graph-SVM.
-    ``degenerate`` (n_order,) are the tight edges on which every multiplier is zero: scores of their ends
-    drift apart like ln ln t. ``path_dependent`` (n_components,) are the components whose R depends on the
-    path of training; R then contains only what does not. ``gradient`` is the largest entry of the remaining
-    gradient.
+    Scores of the ends of a ``degenerate`` edge drift apart like ln ln t.
     """
 
     priorities: Priorities
-    weights: Float64 | csc_array
-    scores: Float64
-    flow: Float64
-    degenerate: Bool
-    path_dependent: Bool
-    gradient: float
+    weights: Float64 | csc_array  # R, shape (dim, dim), or sparse (n_tokens, n_tokens)
+    scores: Float64  # (n_nodes,), the score of every node under R
+    flow: Float64  # (n_order,), κ e^{R_B − R_A} of the tight edges: multipliers of the Graph-SVM
+    degenerate: Bool  # (n_order,), the tight edges on which every multiplier is zero
+    path_dependent: Bool  # (n_components,), where R depends on the path, and ``weights`` is what does not
+    gradient: float  # the largest entry of the remaining gradient
 
     @abstractmethod
     def settling(self) -> float:
@@ -79,26 +73,36 @@ def find_priorities(
     loss: TrainingLoss, hard: Float64, soft: Float64, *, step_size: float, atol: float
 ) -> Priorities:
     """The edges of the order with slack and κ, from the hard and soft scores of all nodes."""
-    components, problem, component = loss.components, loss.problem, loss.component
+    components = loss.components
     above, below = column(components.order, "above"), column(components.order, "below")
     level = np.zeros(len(components))
     level[components.component_of_node] = hard
     slack = level[above] - level[below] - 1.0
+    kappa = _sum_kappa(loss, soft, above, below) * step_size / loss.n_samples
+    return Priorities(above, below, slack, slack <= atol, kappa)
 
-    choice, n_choices = rows_of(problem.offsets), len(problem.winner)
-    label_component, token_component = component[problem.winner][choice], component[problem.alternative]
-    is_inside = label_component == token_component  # the others are below
+
+def _sum_kappa(loss: TrainingLoss, soft: Float64, above: Integers, below: Integers) -> Float64:
+    """κ_AB · n / η of each edge A → B, shape (n_order,), from the soft scores of all nodes."""
+    # κ_AB = (η/n) Σ over samples labelled in A of (Σ_{x in B} m_x e^{w_x}) / (Σ_{a in A} m_a e^{w_a}), with
+    # the soft scores w and the multiplicities m in the context. ``choice`` and the arrays like it have an
+    # entry for each distinct token of each choice, which stands for ``count`` samples.
+    problem, component = loss.problem, loss.component
+    choice = rows_of(problem.offsets)
+    n_choices = len(problem.winner)
+    label_component = component[problem.winner][choice]
+    token_component = component[problem.alternative]
+    is_inside = label_component == token_component  # in A; the other tokens are in components below A
     logits = soft[loss.nodes][problem.alternative] + problem.log_multiplicity
     odds = np.exp(logits - largest_of(choice[is_inside], logits[is_inside], n_choices)[choice])
     odds_inside = sum_at(choice[is_inside], odds[is_inside], n_choices)
     choice_below = choice[~is_inside]
-    shares = odds[~is_inside] / odds_inside[choice_below] * problem.count[choice_below]
+    ratios = odds[~is_inside] / odds_inside[choice_below] * problem.count[choice_below]
 
-    size = len(components)
+    size = len(loss.components)
     edge_keys = label_component[~is_inside] * size + token_component[~is_inside]
-    edge = np.searchsorted(above * size + below, edge_keys)
-    kappa = sum_at(edge, shares, len(above)) * step_size / loss.n_samples
-    return Priorities(above, below, slack, slack <= atol, kappa)
+    edge = np.searchsorted(above * size + below, edge_keys)  # edges are sorted by (above, below)
+    return sum_at(edge, ratios, len(above))
 
 
 # orthonormal embeddings: R is one number per component
@@ -117,9 +121,9 @@ class OrthonormalResidual(Residual):
         """
         active = np.flatnonzero(self.flow > 0)
         above, below = self.priorities.above[active], self.priorities.below[active]
-        block = label_blocks(above, below, len(self.sizes))[above]
-        by_block = np.argsort(block, kind="stable")
-        starts = run_starts(block[by_block])
+        block_of_edge = label_blocks(above, below, len(self.sizes))[above]
+        by_block = np.argsort(block_of_edge, kind="stable")
+        starts = run_starts(block_of_edge[by_block])
         root = np.sqrt(self.sizes.astype(np.float64))
         rates = [
             _second_eigenvalue(above[edges], below[edges], self.flow[active[edges]], root)
@@ -136,22 +140,36 @@ def solve_orthonormal(
     size, sizes = len(components), components.sizes
     degenerate = find_degenerate(priorities, multipliers, size)
     active = np.flatnonzero(priorities.tight & ~degenerate)
-    above, below, kappa = priorities.above[active], priorities.below[active], priorities.kappa[active]
+    above, below = priorities.above[active], priorities.below[active]
+    kappa = priorities.kappa[active]
     block = label_blocks(above, below, size)
-    supply = sum_at(components.component_of_node, hard, size)
+    supply = sum_at(components.component_of_node, hard, size)  # ⟨W_svm, R⟩ = Σ_C supply_C R_C
     problem = _FlowProblem(above, below, np.log(kappa), centre(block, supply), block)
     levels, gradient = problem.minimise()
-    weight = sizes.astype(np.float64)
-    total = sum_at(block, weight * levels, size) / np.maximum(sum_at(block, weight, size), 1.0)
-    levels = levels - total[block]
+    levels = _centre_by_size(block, levels, sizes)
     flow = np.zeros(len(priorities.kappa))
     flow[active] = kappa * np.exp(levels[below] - levels[above])
-    whole = label_blocks(priorities.above, priorities.below, size)  # of all edges, not of the tight ones
-    n_blocks = np.bincount(whole[np.unique(block, return_index=True)[1]], minlength=size)
     scores = levels[components.component_of_node]
     weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
-    path_dependent = n_blocks[whole] > 1
+    path_dependent = _find_path_dependent(priorities, block)
     return OrthonormalResidual(priorities, weights, scores, flow, degenerate, path_dependent, gradient, sizes)
+
+
+def _centre_by_size(block: Int64, levels: Float64, sizes: Int64) -> Float64:
+    """Shift the levels R_C of each block so that Σ_C |C| R_C is 0 there."""
+    weight = sizes.astype(np.float64)
+    total_weight = np.maximum(sum_at(block, weight, len(block)), 1.0)
+    mean_level = sum_at(block, weight * levels, len(block)) / total_weight
+    return levels - mean_level[block]
+
+
+def _find_path_dependent(priorities: Priorities, block: Int64) -> Bool:
+    """Which components are connected to other blocks by edges that are not tight, shape (n_components,)."""
+    # tight edges determine R inside each block, but not the difference between two blocks
+    connected = label_blocks(priorities.above, priorities.below, len(block))  # by any edges
+    first_of_block = np.unique(block, return_index=True)[1]  # one component stands for each block
+    n_blocks = np.bincount(connected[first_of_block], minlength=len(block))
+    return n_blocks[connected] > 1
 
 
 def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> Bool:
@@ -196,18 +214,18 @@ class _FlowProblem:
     def minimise(self) -> tuple[Float64, float]:
         """R, and the largest entry of the remaining gradient."""
         start = np.zeros(len(self.supply))
-        return minimise(
-            self._slope, self._find_step, start, atol=self._tolerance, max_steps=MAX_RESIDUAL_STEPS
-        )
+        atol = self._tolerance
+        return minimise(self._gradient, self._find_step, start, atol=atol, max_steps=MAX_RESIDUAL_STEPS)
 
     @property
     def _tolerance(self) -> float:
-        return 1e-11 * max(1.0, float(np.abs(self.supply).max(initial=0.0)))
+        return RESIDUAL_TOLERANCE * max(1.0, float(np.abs(self.supply).max(initial=0.0)))
 
     def _flow(self, levels: Float64) -> Float64:
         return np.exp(self.log_kappa + levels[self.below] - levels[self.above])
 
-    def _slope(self, levels: Float64) -> Float64:
+    def _gradient(self, levels: Float64) -> Float64:
+        """What a component supplies, plus what flows in, minus what flows out, shape (n_components,)."""
         flow, size = self._flow(levels), len(self.supply)
         gradient = self.supply + sum_at(self.below, flow, size) - sum_at(self.above, flow, size)
         return centre(self.block, gradient)  # rounding must not push along a constant
@@ -215,16 +233,17 @@ class _FlowProblem:
     def _find_step(self, levels: Float64, gradient: Float64) -> tuple[Float64, Float64]:
         """Newton's step, and for each component the largest change of a logit in its block."""
         above, below, block = self.above, self.below, self.block
-        flow, size = self._flow(levels), len(self.supply)
+        size = len(self.supply)
+        flow = self._flow(levels)
         diagonal = sum_at(below, flow, size) + sum_at(above, flow, size)
         diagonal[diagonal == 0.0] = 1.0  # a component without tight edges, whose gradient is zero
 
-        def multiply(direction: Float64) -> Float64:
+        def multiply(direction: Float64) -> Float64:  # by the Hessian, the Laplacian weighted with the flow
             transport = flow * (direction[above] - direction[below])
             return sum_at(above, transport, size) - sum_at(below, transport, size)
 
         remaining = largest_of(block, np.abs(gradient), size)
-        right = np.where(remaining[block] > self._tolerance, -gradient, 0.0)
+        right = np.where(remaining[block] > self._tolerance, -gradient, 0.0)  # solved blocks stay
         step = solve_systems(multiply, right, diagonal, block, rtol=1e-6, max_steps=2_000)
         change = largest_of(block[above], np.abs(step[above] - step[below]), size, least=0.0)
         return step, change[block]
@@ -232,19 +251,23 @@ class _FlowProblem:
 
 def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
     """The smallest positive eigenvalue of D^{-½} L D^{-½} for the edges of one block, D = root²."""
-    nodes, row = np.unique(np.concatenate([above, below]), return_inverse=True)
-    top, bottom = row[: len(above)], row[len(above) :]
-    scale, size, all_rows = root[nodes], len(nodes), np.arange(len(nodes))
+    members, row = np.unique(np.concatenate([above, below]), return_inverse=True)  # components of the block
+    top, bottom = np.split(row, 2)  # the rows of the matrix that each edge joins
+    scale = root[members]
+    size = len(members)
     diagonal = (sum_at(top, flow, size) + sum_at(bottom, flow, size)) / scale**2
     coupling = -flow / (scale[top] * scale[bottom])
-    entries = np.concatenate([top, bottom, all_rows]), np.concatenate([bottom, top, all_rows])
-    matrix = csr_array((np.concatenate([coupling, coupling, diagonal]), entries), shape=(size, size))
+    rows = np.concatenate([top, bottom, np.arange(size)])
+    columns = np.concatenate([bottom, top, np.arange(size)])
+    values = np.concatenate([coupling, coupling, diagonal])
+    matrix = csr_array((values, (rows, columns)), shape=(size, size))
     if size <= DENSE_COMPONENTS:
         return float(np.linalg.eigvalsh(matrix.toarray())[1])
     from scipy.sparse.linalg import eigsh  # takes long to import, so only when needed
 
-    values = eigsh(matrix.tocsc(), k=2, sigma=-1e-6, which="LM", return_eigenvectors=False)
-    return float(np.sort(values)[1])
+    # the two eigenvalues nearest to a shift just below 0, at which the matrix is still invertible
+    smallest = eigsh(matrix.tocsc(), k=2, sigma=-1e-6, which="LM", return_eigenvectors=False)
+    return float(np.sort(smallest)[1])
 
 
 # given embeddings: R in the coordinates of a basis
@@ -252,9 +275,9 @@ def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64)
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedResidual(Residual):
-    """R in the span of the tight edges; ``directions`` (n_order, n_axes) are those of all edges."""
+    """R in the span of the tight edges; ``directions`` are those of all edges, in the axes of the basis."""
 
-    directions: Float64
+    directions: Float64  # (n_order, n_axes), the difference of the scores of above and below along each axis
 
     def settling(self) -> float:
         """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions a with positive flow."""
@@ -272,12 +295,13 @@ def solve_embedded(
 
     R is zero along cyclic axes and outside the span of the tight edges.
     """
-    above, below = find_ends(components)
-    directions, kappa = basis.nodes[above] - basis.nodes[below], priorities.kappa
+    above, below = find_ends(components)  # a node of each component stands for it
+    kappa = priorities.kappa
+    directions = basis.nodes[above] - basis.nodes[below]
     directions[:, : basis.n_cyclic] = 0.0
     tight = np.flatnonzero(priorities.tight)
     degenerate = np.zeros(len(kappa), bool)
-    degenerate[tight] = _find_degenerate(directions[tight], direction)
+    degenerate[tight] = find_zero_multipliers(directions[tight], direction)
     active = np.flatnonzero(priorities.tight & ~degenerate)
     axes = find_span(directions[active])
     projected = directions[active] @ axes.T
@@ -286,13 +310,14 @@ def solve_embedded(
     flow[active] = kappa[active] * np.exp(-projected @ coordinates)
     path_dependent = np.full(len(components), len(axes) < len(basis.axes) - basis.n_cyclic)
     point = coordinates @ axes
-    weights, scores = basis.weights(point), basis.nodes @ point
+    weights = basis.weights(point)
+    scores = basis.nodes @ point
     return EmbeddedResidual(
         priorities, weights, scores, flow, degenerate, path_dependent, gradient, directions
     )
 
 
-def _find_degenerate(directions: Float64, target: Float64) -> Bool:
+def find_zero_multipliers(directions: Float64, target: Float64) -> Bool:
     """Which directions a have α = 0 under all multipliers α ≥ 0 with Σ α a = target, shape (n_tight,).
 
     Independent directions have one α. Otherwise one linear program decides: raise as many multipliers as
@@ -303,13 +328,13 @@ def _find_degenerate(directions: Float64, target: Float64) -> Bool:
         return np.zeros(0, bool)
     axes = find_span(directions)
     smallest = PRESSED * max(float(np.abs(target).max()), 1e-300)
-    if len(axes) == size:
+    if len(axes) == size:  # independent
         multipliers = np.linalg.solve(axes @ directions.T, axes @ target)
         if multipliers.min() >= -FEASIBLE_MULTIPLIER:
             return multipliers < 0.5 * smallest
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
-    program: Any = linprog(  # over (α, raised) with raised ≤ α and raised ≤ smallest
+    program: Any = linprog(  # max Σ raised over (α, raised), with 0 ≤ raised ≤ α and raised ≤ smallest
         np.concatenate([np.zeros(size), -np.ones(size)]),
         A_ub=np.hstack([-np.eye(size), np.eye(size)]),
         b_ub=np.zeros(size),
@@ -328,10 +353,10 @@ def _find_degenerate(directions: Float64, target: Float64) -> Bool:
 
 
 def _minimise_embedded(directions: Float64, log_kappa: Float64, target: Float64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ − a·y} + target·y over y, and the remaining gradient."""
+    """The y that minimises Σ e^{ln κ − a·y} + target·y over the edges a, and the remaining gradient."""
 
     def flow_at(point: Float64) -> Float64:
-        return np.exp(np.clip(log_kappa - directions @ point, -700, 700))
+        return np.exp(np.clip(log_kappa - directions @ point, -700, 700))  # finite in float64
 
     def find_step(point: Float64, gradient: Float64) -> tuple[Float64, float]:
         hessian = (directions.T * flow_at(point)) @ directions
@@ -342,6 +367,6 @@ def _minimise_embedded(directions: Float64, log_kappa: Float64, target: Float64)
         lambda point: target - flow_at(point) @ directions,
         find_step,
         np.zeros(len(target)),
-        atol=1e-12 * max(1.0, float(np.abs(target).max(initial=0.0))),
+        atol=EMBEDDED_TOLERANCE * max(1.0, float(np.abs(target).max(initial=0.0))),
         max_steps=MAX_EMBEDDED_STEPS,
     )

@@ -1,5 +1,6 @@
 """The edge of stability: the largest curvature of the training loss, and the step size that it allows.
 
+:func:`find_edge` computes it, :func:`find_passed` finds the trials beyond it, from cheap bounds where it can.
 Near a minimum with curvature λ, a step of plain gradient descent of size η multiplies the distance by 1 − η
 λ. Beyond η = 2/λ descent oscillates without end. In the limit only the curvature within components is left.
 So the edge is 2/λ_max of the loss on reduced contexts, at W_fin. Every formula for W(t) needs a step size
@@ -24,6 +25,7 @@ from attomaton.graphs.separation import separate
 from attomaton.solvers.soft.likelihood import LuceProblem, select_choices
 from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.basis import Basis, find_basis
+from attomaton.trajectory.flow.embedded import embedded_flow
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 
 DENSE_ALTERNATIVES = 1_500  # largest block whose curvature is a dense matrix; else Lanczos
@@ -53,14 +55,10 @@ class StabilityEdge:
         return self.step_size * self.sharpness >= STABILITY_LIMIT * (1.0 - EDGE_ROUNDING)
 
     def __str__(self) -> str:
-        if self.passed:
-            return (
-                f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
-                f"{self.largest:.6g}, so gradient descent oscillates without end"
-            )
-        return (
-            f"the step size {self.step_size:.6g} is below the edge of stability, 2/λ_max = {self.largest:.6g}"
-        )
+        side = "beyond" if self.passed else "below"
+        edge = f"the edge of stability, 2/λ_max = {self.largest:.6g}"
+        outcome = ", so gradient descent oscillates without end" if self.passed else ""
+        return f"the step size {self.step_size:.6g} is {side} {edge}{outcome}"
 
 
 def find_edge(
@@ -71,8 +69,6 @@ def find_edge(
     ``finite`` is W_fin, if known: weights, shape (dim, dim), or without a basis the scores of all nodes.
     """
     if basis is not None:
-        from attomaton.trajectory.flow.embedded import embedded_flow
-
         if not basis.n_cyclic:
             return StabilityEdge(0.0, step_size)
         flow = embedded_flow(loss, basis, inside=True)
@@ -104,8 +100,6 @@ def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
     the mean over samples of the longest difference to the label, squared.
     """
     if basis is not None:
-        from attomaton.trajectory.flow.embedded import embedded_flow
-
         return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
     problem = loss.problem
     counts = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
@@ -126,7 +120,8 @@ def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64,
 
 def _find_largest_curvature(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
     """The largest eigenvalue in any block; blocks with the highest bounds are examined first."""
-    bounds, largest = _rough_bounds(problem, probabilities, block), 0.0
+    bounds = _rough_bounds(problem, probabilities, block)
+    largest = 0.0
     for index in np.argsort(-bounds, kind="stable"):
         if bounds[index] <= largest:
             break
@@ -137,8 +132,8 @@ def _find_largest_curvature(problem: LuceProblem, probabilities: Float64, block:
 
 def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) -> Float64:
     """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
-    size = int(block.max(initial=-1)) + 1
-    return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), size, least=0.0)
+    n_blocks = int(block.max(initial=-1)) + 1
+    return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), n_blocks, least=0.0)
 
 
 def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int64) -> float:
@@ -146,13 +141,15 @@ def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int6
     size = len(members)
     row_of = np.full(problem.n_alternatives, size)  # of each alternative; ``size`` for those of other blocks
     row_of[members] = np.arange(size)
-    inside = np.flatnonzero(row_of[problem.alternative] < size)
-    choice, row = rows_of(problem.offsets)[inside], row_of[problem.alternative[inside]]
+    inside = np.flatnonzero(row_of[problem.alternative] < size)  # entries of choices
+    choice = rows_of(problem.offsets)[inside]
+    row = row_of[problem.alternative[inside]]
     choices, choice_index = np.unique(choice, return_inverse=True)
     weight = probabilities[inside] * problem.count[choice]
-    cells, shape = (choice_index, row), (len(choices), size)
-    shares: Any = csr_array((probabilities[inside], cells), shape=shape)
-    weighted: Any = csr_array((weight, cells), shape=shape)
+    cells = (choice_index, row)
+    shape = (len(choices), size)
+    shares: Any = csr_array((probabilities[inside], cells), shape=shape)  # p of each choice in a row
+    weighted: Any = csr_array((weight, cells), shape=shape)  # count · p
     diagonal = sum_at(row, weight, size)
     if size <= DENSE_ALTERNATIVES:
         dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
@@ -166,6 +163,7 @@ def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int6
 
     operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
     values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=LANCZOS_TOLERANCE)
+    # an eigenvalue is at most the norm of the residual away
     residual = float(np.linalg.norm(multiply(vectors[:, 0]) - values[0] * vectors[:, 0]))
     return float(values[0]) * (1.0 + LANCZOS_TOLERANCE) + residual
 
@@ -207,7 +205,7 @@ def find_passed(
     """The trials whose step size is beyond the edge, with the edge; equal trials are examined once."""
     edges: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
-        key = id(samples), table.tobytes()
+        key = id(samples), table.tobytes()  # trials share samples, but have embeddings of their own
         if key not in edges:
             components_of_trial = None if components is None else components[trial]
             edges[key] = find_trial_edge(samples, step_size, table, components_of_trial)

@@ -5,6 +5,8 @@ P_i(w) = 1 / (1 + Σ_r exp(start_r − slope_r·w)), the sum being over the alte
 the least f·w at which all that happened is probable enough: Σ N_i log P_i(w) ≥ log α =: limit, for the N_i
 choices of each situation. With a *price* κ for this constraint, the dual problem is to maximise over κ the
 minimum over w of f·w − κ (Σ N_i log P_i(w) − limit). Its value is never above the bound.
+
+:func:`bound_below` reduces a fit to the dying rows that matter, and :func:`lowest_height` solves the dual.
 """
 
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ from attomaton.choices.logit.spans import span_of_vectors
 DOUBLINGS = 64  # how often a point is doubled until all that happened is probable enough there
 BOUND_STEPS = 200  # Newton steps, and changes of the price, in the search for a bound
 
-# The most that a step raises the log odds of a row, unless they are below the second number.
-LARGEST_RISE, FAR_BEHIND = 4.0, -10.0
+LARGEST_RISE = 4.0  # the most that a step raises the log odds of a row
+FAR_BEHIND = -10.0  # unless they stay below this: then the probability of the row hardly changes
 
 
 class FaceProbabilities(NamedTuple):
@@ -41,8 +43,9 @@ class DyingSituations(NamedTuple):
     totals: Float64  # (n_situations,), N
 
     def measure(self, point: Float64) -> FaceProbabilities:
+        """The probabilities at w = ``point``."""
         height = self.start - self.slopes @ point
-        top = np.zeros(len(self.totals))
+        top = np.zeros(len(self.totals))  # the log odds of the face itself are 0
         np.maximum.at(top, self.situation, height)
         odds = np.exp(height - top[self.situation])
         sums: Any = np.exp(-top) + np.bincount(self.situation, odds, len(self.totals))
@@ -58,8 +61,8 @@ def bound_below(
     Only the ``binding`` dying rows count: those that can be raised at no cost are gone in the limit.
     ``log_odds`` are those of each dying row against the face of its situation, at β*.
     """
-    problem, rows = cone.problem, cone.rows[binding]
-    situations, situation = np.unique(problem.situation_of(rows), return_inverse=True)
+    problem = cone.problem
+    situations, situation = np.unique(problem.situation_of(cone.rows[binding]), return_inverse=True)
     basis = span_of_vectors(cone.slopes[binding], cone.slopes.shape[1]).basis
     slopes = cone.slopes[binding] @ basis
     target = basis.T @ (cone.complement.T @ contrast)
@@ -100,11 +103,12 @@ def lowest_height(target: Float64, dying: DyingSituations, point: Float64, level
     start = _find_start(dying, point, limit)
     if start is None:
         return None
-    best, bracket = -np.inf, PriceBracket()
+    best = -np.inf
+    bracket = PriceBracket()
     log_price = float(np.log(np.linalg.norm(target) / max(-limit, 1e-3)))
     for step in range(BOUND_STEPS):
         price = float(np.exp(log_price))
-        minimum = _minimise(target, price, dying, start, 4.0 * limit - 20.0)
+        minimum = _minimise(target, price, dying, start, 4.0 * limit - 20.0)  # far below the limit: give up
         excess = minimum.log_probability - limit
         if minimum.error is not None:
             start = minimum.point if excess >= 0 else start
@@ -133,17 +137,15 @@ def _find_start(dying: DyingSituations, point: Float64, limit: float) -> Float64
 
 @dataclass
 class PriceBracket:
-    """The logarithms of a price that is too low and of one that is too high.
-
-    ``low_excess`` and ``high_excess`` are Σ N log P less the limit at both.
-    """
+    """The logarithms of a price that is too low and of one that is too high."""
 
     low: float = -np.inf
     high: float = np.inf
-    low_excess: float = np.nan
-    high_excess: float = np.nan
+    low_excess: float = np.nan  # Σ N log P less the limit, at the low price
+    high_excess: float = np.nan  # at the high price
 
     def narrow(self, log_price: float, excess: float) -> None:
+        """Replace the end on whose side this price is."""
         if excess < 0:
             self.low, self.low_excess = log_price, excess
         else:
@@ -152,7 +154,7 @@ class PriceBracket:
     def propose(self, log_price: float, step: int) -> float:
         """The price where a straight line between the ends meets the limit; half-way every third time."""
         if np.isinf(self.high - self.low):
-            return log_price + 3.0 if self.high == np.inf else log_price - 3.0
+            return log_price + 3.0 if self.high == np.inf else log_price - 3.0  # 20 times the price, or 1/20
         line = self.low_excess / (self.low_excess - self.high_excess)
         share = 0.5 if step % 3 == 2 else min(max(line, 0.02), 0.98)
         return self.low + share * (self.high - self.low)
@@ -174,14 +176,15 @@ def _minimise(
     The minimum counts as not reached if Σ N log P falls below ``least`` and stays there: the price is too
     low, and nothing bounds the contrast from below.
     """
-    here, n_low = dying.measure(point), 0
+    here = dying.measure(point)
+    n_low = 0  # steps in a row below ``least``
     for _ in range(BOUND_STEPS):
         step, decrement, is_exact = _find_newton_step(target, price, dying, here)
         if is_exact and decrement < 1e-13 * max(1.0, abs(float(target @ point))):
             return PricedMinimum(point, here.log_probability, max(decrement, 0.0))
         value = float(target @ point) - price * here.log_probability
         length = _limit_length(dying, point, step)
-        while length > 1e-18:
+        while length > 1e-18:  # halve it until the value falls enough (Armijo)
             ahead = dying.measure(point + length * step)
             reached = float(target @ (point + length * step)) - price * ahead.log_probability
             if reached <= value - 1e-4 * length * decrement + 1e-13 * abs(value):

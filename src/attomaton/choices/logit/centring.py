@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.logit.untyped import csr_array, issparse
+from attomaton.choices.logit.untyped import csr_array, issparse, to_dense
 
 
 class Centring(NamedTuple):
@@ -73,8 +73,8 @@ def _find_centring(matrix: Any) -> Centring:
         return AS_GIVEN
     candidates, signs = matrix[:, constants], matrix[:, far]
     signs = signs.sign() if issparse(matrix) else np.sign(signs)
-    n_shared = _dense(signs.T @ candidates)  # ± the number of values, if their signs are ± the constant's
-    n_values, n_constant = (_dense(abs(block).sum(axis=0)).ravel() for block in (signs, candidates))
+    n_shared = to_dense(signs.T @ candidates)  # ± the number of values, if their signs are ± the constant's
+    n_values, n_constant = (to_dense(abs(block).sum(axis=0)).ravel() for block in (signs, candidates))
     size_if_shared = np.where(np.abs(n_shared) == n_values[:, None], n_constant, np.inf)
     best = size_if_shared.argmin(axis=1)
     use = np.flatnonzero(np.isfinite(size_if_shared.min(axis=1)))
@@ -107,7 +107,3 @@ def _entries(matrix: Any, column: int, n_rows: int | None = None) -> Float64:
     else:
         values = matrix[:n_rows, column]
     return values[values != 0]
-
-
-def _dense(values: Any) -> Any:
-    return values.toarray() if issparse(values) else np.asarray(values)

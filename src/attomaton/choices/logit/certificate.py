@@ -1,4 +1,4 @@
-"""The proof of a fit, recomputed from its vectors here and never taken from a solver.
+"""The proof of a fit, recomputed from its vectors by :func:`certify` and never taken from a solver.
 
 A pair with difference d is proved to die by a direction v with d·v > 0 there and d·v = 0 on the pairs that
 survive. These are proved by λ > 0 with Σ λ d = 0: either the weights n p (1 + (x − x̄)·u) of a Newton step u
@@ -16,6 +16,7 @@ import numpy as np
 
 from attomaton.base.printing import tell_accuracy
 from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.curvature import root_diagonal
 from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, find_balance
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
@@ -51,7 +52,7 @@ class LogitEvidence(NamedTuple):
     """The vectors that a certificate is computed from, shape (n_parameters,) in scaled coordinates."""
 
     dying: Bool  # (n_rows,), the rows whose pairs die
-    beta: Float64
+    beta: Float64  # β*, the maximum on the other rows
     direction: Float64  # v
     witness: Float64  # where a Newton step proves that the other pairs survive
     multipliers: Float64 | None  # λ of the distinct surviving directions, if no step proves survival
@@ -94,6 +95,7 @@ class LogitCertificate:
 
     @property
     def state(self) -> LogitState:
+        """What the numbers prove."""
         if not (self.rise > 0 and self.survival and self.converged):
             return LogitState.UNCERTIFIED
         if self.exact or self.outside <= SPAN_ROUNDING * max(self.n_parameters, 1) ** 0.5:
@@ -110,6 +112,7 @@ class LogitCertificate:
 
     @property
     def verdict(self) -> str:
+        """The proof in a sentence for users."""
         if not self.certified:
             return f"not certified: {self.details}"
         distance = f"{CONVERGED**0.5:.0e} standard errors"
@@ -120,6 +123,7 @@ class LogitCertificate:
 
     @property
     def details(self) -> str:
+        """The numbers of the proof in words."""
         dying = f"dying pairs rise by {self.rise:.2g} or more, others by {self.leak:.1g} at most"
         surviving = {
             "Newton step": f"survival by a Newton step (fall {self.fall:.2g} < {LARGEST_FALL})",
@@ -150,7 +154,7 @@ def certify(
     least, error = np.nan, np.nan
     if evidence.multipliers is not None:
         least, error = measure_multipliers(problem, evidence.dying, evidence.multipliers, finite)
-    by_multipliers = least > error and error < 0.5
+    by_multipliers = least > error and error < 0.5  # multipliers were at least 1 before rounding
     survival = "Newton step" if at_witness.fall < LARGEST_FALL else "multipliers" if by_multipliers else ""
     certificate = LogitCertificate(
         rise=np.inf if exact else rise,
@@ -190,10 +194,12 @@ def measure_direction(
     height = problem.gaps(direction) / norm
     surviving = height[~dying]
     leak = float(np.abs(surviving).max(initial=0.0))
+    # the exact direction, with D₀ v = 0, is at most ‖D₀ v‖ / σ_min⁺(D₀) away
     error_of_v = float(np.linalg.norm(surviving)) / finite.least_kept if finite.rank else 0.0
-    terms = len(direction) if problem.graph is None else len(direction) - problem.graph.n_items + 3
-    length = min(terms**0.5 * float(np.abs(direction).max()), float(np.linalg.norm(direction)))
-    rounding = 4 * terms * np.finfo(float).eps * length
+    # d·v adds n_terms products; a difference of games has two items, and the columns that are no items
+    n_terms = len(direction) if problem.graph is None else len(direction) - problem.graph.n_items + 3
+    length = min(n_terms**0.5 * float(np.abs(direction).max()), float(np.linalg.norm(direction)))
+    rounding = 4 * n_terms * np.finfo(float).eps * length
     return float(height[dying].min()) - error_of_v - rounding, leak
 
 
@@ -207,11 +213,7 @@ class StepProof(NamedTuple):
 
 
 def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, finite: Span) -> StepProof:
-    """Measure the Newton step at β on the face.
-
-    The fall includes its error bound ‖r‖_{H⁺} / √(N p) for the residual r = g − H u, because
-    H ⪰ N p (x − x̄)(x − x̄)ᵀ for every alternative. It is infinite where it proves nothing.
-    """
+    """Measure the Newton step u at β on the face; the fall is infinite where it proves nothing."""
     if finite.rank == 0:
         return StepProof(0.0, 1.0, 0.0, None if problem.graph else np.zeros((len(beta), len(beta))))
     utilities = problem.with_offsets(problem.utilities(beta))
@@ -219,33 +221,28 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     if problem.graph is not None:
         return _prove_on_graph(problem, face, utilities, probability)
     spectrum = _find_spectrum(problem, probability, finite)
-    values, vectors, basis, scale = spectrum.values, spectrum.vectors, spectrum.basis, spectrum.scale
     if not spectrum.is_regular:
         return StepProof(np.inf, spectrum.least, np.inf, np.zeros((len(beta), len(beta))))
-    gradient = basis.T @ (problem.gradient(problem.residuals(probability)) / scale)
-    step = np.zeros_like(gradient)
-    for _ in range(3):
-        step += vectors @ ((vectors.T @ (gradient - spectrum.times(step))) / values)
-    residual = vectors.T @ (gradient - spectrum.times(step))
-    error = float(np.sqrt((residual**2 / values).sum()))
-    fall = _bound_fall(problem, face, probability, (basis @ step) / scale, error)
-    half = finite.basis @ (finite.basis.T @ ((basis @ vectors) / scale[:, None]))
-    return StepProof(float(gradient @ step), spectrum.least, fall, (half / values) @ half.T)
+    gradient = spectrum.basis.T @ (problem.gradient(problem.residuals(probability)) / spectrum.scale)
+    step = spectrum.solve(gradient)
+    residual = spectrum.vectors.T @ (gradient - spectrum.times(step))
+    error = float(np.sqrt((residual**2 / spectrum.values).sum()))
+    fall = _bound_fall(problem, face, probability, (spectrum.basis @ step) / spectrum.scale, error)
+    eigenvectors = (spectrum.basis @ spectrum.vectors) / spectrum.scale[:, None]
+    eigenvectors = finite.basis @ (finite.basis.T @ eigenvectors)  # their components in S
+    covariance = (eigenvectors / spectrum.values) @ eigenvectors.T
+    return StepProof(float(gradient @ step), spectrum.least, fall, covariance)
 
 
 class Spectrum(NamedTuple):
-    """The eigenvalues and eigenvectors of the information on S.
+    """The eigenvalues and eigenvectors of BᵀHB, the information H on S, for a basis B of S."""
 
-    It is BᵀHB for the orthonormal columns B of ``basis``, in coordinates that are multiplied by ``scale``.
-    Where the Gram matrix is too inaccurate, it is kept as its root ``rows``.
-    """
-
-    values: Float64  # ascending
-    vectors: Float64
-    basis: Float64
-    scale: Float64
-    matrix: Float64
-    rows: Float64 | None
+    values: Float64  # (rank,), ascending
+    vectors: Float64  # (rank, rank)
+    basis: Float64  # B, (n_parameters, rank), orthonormal columns in coordinates multiplied by ``scale``
+    scale: Float64  # (n_parameters,)
+    matrix: Float64  # BᵀHB
+    rows: Float64 | None  # A with AᵀA = BᵀHB, shape (n_rows, rank), where BᵀHB is too inaccurate
 
     @property
     def least(self) -> float:
@@ -258,18 +255,26 @@ class Spectrum(NamedTuple):
         return self.least > (LEAST_INFORMATION if self.rows is None else LEAST_SINGULAR)
 
     def times(self, step: Float64) -> Float64:
+        """BᵀHB u."""
         return self.matrix @ step if self.rows is None else self.rows.T @ (self.rows @ step)
+
+    def solve(self, gradient: Float64) -> Float64:
+        """The u with BᵀHB u = ``gradient``."""
+        step = np.zeros_like(gradient)
+        for _ in range(3):  # each solves for what rounding left of the gradient
+            step += self.vectors @ ((self.vectors.T @ (gradient - self.times(step))) / self.values)
+        return step
 
 
 def _find_spectrum(problem: ChoiceProblem, probability: Float64, finite: Span) -> Spectrum:
-    information, basis = problem.information(probability), finite.basis
+    """The spectrum in scaled coordinates, or if it is ill-posed there, where H has the diagonal 1."""
+    information = problem.information(probability)
+    basis = finite.basis
     matrix = basis.T @ information @ basis
     values, vectors = linalg.eigh(matrix, check_finite=False)
     if values[0] > WELL_POSED * values[-1]:
         return Spectrum(values, vectors, basis, np.ones(len(basis)), matrix, None)
-    # counts such as 1 and 10¹²: in units of the information of each parameter
-    scale = np.sqrt(np.maximum(np.diag(information), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = root_diagonal(information)  # counts such as 1 and 10¹² differ in it
     basis = linalg.qr(finite.basis / scale[:, None], mode="economic", check_finite=False)[0]
     rows = problem.weighted_rows(probability, basis / scale[:, None])
     if rows is None:
@@ -291,14 +296,15 @@ def _prove_on_graph(
     residual = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)
     error = curvature.bound(residual)
     fall = _bound_fall(problem, face, probability, step, error)
-    decrement = (max(float(gradient @ step), 0.0) ** 0.5 + error) ** 2
+    decrement = (max(float(gradient @ step), 0.0) ** 0.5 + error) ** 2  # √ is a norm
     return StepProof(decrement, curvature.least, fall, None)
 
 
 def _bound_fall(
     problem: ChoiceProblem, face: Bool | None, probability: Float64, step: Float64, error: float
 ) -> float:
-    """A bound on how far a step lowers an alternative, whose residual r has ‖r‖_{H⁺} ≤ ``error``."""
+    """A bound on how far a step u lowers an alternative, if r = g − H u has ‖r‖_{H⁺} ≤ ``error``."""
+    # the exact step lowers it by at most ‖r‖_{H⁺} / √(N p) more, because H ⪰ N p (x − x̄)(x − x̄)ᵀ
     fall, lowest = measure_fall(problem, face, probability, problem.utilities(step))
     fall += error / np.sqrt(max(lowest * float(problem.totals.min(initial=1.0)), 1e-300))
     return fall if lowest >= LEAST_PROBABILITY else np.inf
@@ -307,10 +313,10 @@ def _bound_fall(
 def surviving_directions(problem: ChoiceProblem, dying: Bool) -> tuple[Float64, Bool]:
     """The distinct directions of surviving pairs, and which of them are pairs both ways."""
     rows = np.flatnonzero(problem.is_pair & ~dying & (problem.norms > 0))
-    directions, number = distinct_directions(problem.differences(rows), digits=None)
-    both = np.zeros(len(directions), bool)
-    both[number[problem.also_chosen[rows]]] = True
-    return directions, both
+    directions, direction_of = distinct_directions(problem.differences(rows), digits=None)
+    both_ways = np.zeros(len(directions), bool)
+    both_ways[direction_of[problem.also_chosen[rows]]] = True
+    return directions, both_ways
 
 
 def find_multipliers(problem: ChoiceProblem, dying: Bool) -> Float64 | None:

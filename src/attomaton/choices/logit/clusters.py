@@ -13,7 +13,8 @@ tr Ω² is replaced by Σ_g D_g Ω_gg, which is never less, since Ω ≤ D.
 
 A contrast that depends on one cluster alone (v·c ≠ 0 at λ = 1) has no error. No clustered error is less than
 the error of independent choices, because the scores of few clusters may cancel. Where counts are weights or
-fractions of choices, the error of independent choices is a sandwich too.
+fractions of choices, the error of independent choices is a sandwich too. The errors are computed by
+:meth:`ClusterErrors.of_contrasts` and :meth:`ClusterErrors.of_differences`.
 """
 
 from collections.abc import Callable
@@ -80,13 +81,10 @@ class HeavyCluster(NamedTuple):
 
 
 class ContrastForm(NamedTuple):
-    """What errors are computed for: each of n contrasts, or the difference of each two.
+    """What errors are computed for: n contrasts, shape (n,), or the difference of each two, shape (n, n)."""
 
-    Results have one entry for each, shape (n,) or (n, n). ``products`` maps rows c and c' to c·c', and
-    ``cross_squares`` maps b, shape (n, n_clusters, n_coordinates), to Σ (b_g·b_h)² over g ≠ h.
-    """
-
-    products: Callable[[Float64, Float64], Float64]
+    products: Callable[[Float64, Float64], Float64]  # from rows c and c' to c·c'
+    # from b, (n, n_clusters, n_coordinates), to Σ (b_g·b_h)² over g ≠ h
     cross_squares: Callable[[Float64], Float64]
 
 
@@ -101,17 +99,13 @@ class ClusterSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClusterErrors:
-    """Clustered errors of contrasts in the span of ``basis``, which is in scaled coordinates.
-
-    ``probability`` is of each row, and ``clusters`` numbers the cluster of each situation. ``single`` is None
-    where counts are whole choices: the information is then the least variance.
-    """
+    """Clustered errors of contrasts in the span of a basis."""
 
     problem: ChoiceProblem
-    probability: Float64
-    basis: Float64
-    clusters: Int64
-    single: SingleResiduals | None = None
+    probability: Float64  # (n_rows,), at the estimate
+    basis: Float64  # (n_parameters, n_coordinates), in scaled coordinates
+    clusters: Int64  # (n_situations,), the number of the cluster of each situation
+    single: SingleResiduals | None = None  # None if counts are whole: the information is the least variance
 
     def of_contrasts(self, contrasts: Float64) -> Spread:
         """The error of each contrast, shape (n,), from contrasts of shape (n, n_parameters)."""
@@ -131,6 +125,7 @@ class ClusterErrors:
         return int(self.clusters.max(initial=-1)) + 1
 
     def _spread(self, contrasts: Float64, form: ContrastForm) -> Spread:
+        """Standard errors and degrees of freedom; NaN where there is none."""
         white = self.problem.scaled(contrasts) @ self._root
         independent = form.products(white, white)
         if self.n_clusters < FEWEST_CLUSTERS:
@@ -174,7 +169,7 @@ class ClusterErrors:
         return self.problem.residuals(self.probability)
 
     @cached_property
-    def _is_heavy(self) -> Bool:
+    def _is_heavy(self) -> Bool:  # of each cluster, by tr M_g: the sum of the traces of its situations
         problem, rows = self.problem, self.problem.rows
         if isinstance(rows, BattleRows):
             root = self._root / problem.scale[:, None]
@@ -190,6 +185,7 @@ class ClusterErrors:
 
     @cached_property
     def _heavy(self) -> list[HeavyCluster]:
+        """The heavy clusters in the order of their numbers."""
         by_cluster = np.argsort(self.clusters, kind="stable")
         borders = np.searchsorted(self.clusters[by_cluster], np.arange(self.n_clusters + 1))
         return [
@@ -279,6 +275,7 @@ def _products(left: Float64, right: Float64) -> Float64:
 
 
 def _difference_products(left: Float64, right: Float64) -> Float64:
+    # (c − d)·(c' − d') = c·c' + d·d' − c·d' − d·c' for the rows c and d of ``left``
     products = left @ right.T
     squares = np.diag(products)
     return squares[:, None] + squares - products - products.T

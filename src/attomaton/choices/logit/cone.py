@@ -3,6 +3,7 @@
 A contrast f outside R is not identified. f in S is finite. f in cone(D) but not in S is +∞, and −∞ if −f is.
 Any other f is undecided: the supremum of the likelihood is approached with f·β tending to anything. Here D
 are the differences of all pairs, R is their span, and S is the span of the pairs that survive.
+:func:`classify` decides one contrast, :func:`classify_all` many, and :class:`Cone` those outside S.
 """
 
 from collections.abc import Callable
@@ -43,20 +44,17 @@ class Lowest(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """The directions of dying pairs, in coordinates of the complement of S.
-
-    ``rows`` are the dying rows, ``complement`` is an orthonormal basis B, shape (n_parameters, n_directions),
-    and ``slopes`` has d·B of each row. ``direction`` is a w that raises all of them.
-    """
+    """The directions of dying pairs, in coordinates of the complement of S."""
 
     problem: ChoiceProblem
-    rows: Int64
-    slopes: Float64
-    complement: Float64
-    direction: Float64
+    rows: Int64  # the dying rows
+    slopes: Float64  # (n_dying, n_directions), d·B of each of these rows
+    complement: Float64  # B, an orthonormal basis of the complement of S, (n_parameters, n_directions)
+    direction: Float64  # (n_directions,), a w that raises all of these rows
 
     @classmethod
     def from_face(cls, problem: ChoiceProblem, dying: Bool, finite: Span, direction: Float64) -> "Cone":
+        """The cone of the rows that die, for the span S and a direction in scaled coordinates."""
         rows = np.flatnonzero(dying)
         complement = finite.complement
         return cls(problem, rows, problem.slopes(complement, rows), complement, complement.T @ direction)
@@ -79,21 +77,22 @@ class Cone:
         """
         target = self.complement.T @ contrast
         line = span_of_vectors(target[None], len(target))
-        units, number = distinct_directions(self.slopes)
+        units, unit_of_row = distinct_directions(self.slopes)
+        # a row can be raised without the contrast if it dies in the program orthogonal to the contrast
         outside = units @ line.complement
         is_steep = np.abs(outside).max(axis=1, initial=0.0) > CLOSE
         is_free = np.zeros(len(units), bool)
         if is_steep.any():
-            directions, position = distinct_directions(outside[is_steep])
+            directions, direction_of = distinct_directions(outside[is_steep])
             try:
-                is_free[np.flatnonzero(is_steep)] = solve_cone(directions).dies[position]
+                is_free[np.flatnonzero(is_steep)] = solve_cone(directions).dies[direction_of]
             except UncertifiedSolution:
                 return None
-        return None if is_free.all() else ~is_free[number]
+        return None if is_free.all() else ~is_free[unit_of_row]
 
     def _lowest(self, target: Float64) -> Lowest:
         """The least target·w over w in the cone and the unit box, by a linear program with rows added."""
-        from scipy.optimize import nnls
+        from scipy.optimize import nnls  # takes long to import
 
         units = self.units
         use = np.zeros(len(units), bool)
@@ -111,12 +110,13 @@ class Cone:
         lift = max(-float((units @ point).min(initial=0.0)), 0.0)
         lifting = self.direction / float((units @ self.direction).min())
         height = float(target @ (point + lift * lifting))
-        weight = -np.asarray(answer.ineqlin.marginals)
-        support = units[rows[weight > 1e-12]]
+        multipliers = -np.asarray(answer.ineqlin.marginals)
+        support = units[rows[multipliers > 1e-12]]  # the target combines these, if it is in
         return Lowest(height, float(nnls(support.T, target)[1]) if len(support) else 1.0)
 
     @cached_property
     def units(self) -> Float64:
+        """The distinct directions of the dying rows, of length 1."""
         return distinct_directions(self.slopes)[0]
 
 
@@ -152,11 +152,11 @@ def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone)
     if not len(infinite):
         return kinds
     directions, number = distinct_directions(contrasts[infinite] @ cone.complement, digits=None)
-    classes = np.full(len(directions), None, object)
+    classes = np.full(len(directions), None, object)  # None: not decided yet
     tree: Any = cKDTree(cone.units)
     for sign, kind in ((1.0, ContrastKind.PLUS), (-1.0, ContrastKind.MINUS)):
         classes[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURELY_INSIDE)[0])] = kind
-    for row in np.flatnonzero(classes == None).tolist():  # noqa: E711  one by one
+    for row in np.flatnonzero(classes == None).tolist():  # noqa: E711  NumPy compares entry by entry
         classes[row] = cone.decide(cone.complement @ directions[row]).kind
     kinds[infinite] = classes[number]
     return kinds

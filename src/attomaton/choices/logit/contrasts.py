@@ -81,8 +81,8 @@ class Contrast:
         """The confidence interval; one end is infinite where the estimate is."""
         error = self.robust_error if robust else self.standard_error
         if self.kind is ContrastKind.FINITE and error is not None:
-            reach = float(student_quantile(0.5 + self.level / 2, self.degrees)) * error
-            return self.value - reach, self.value + reach
+            half_width = float(student_quantile(0.5 + self.level / 2, self.degrees)) * error
+            return self.value - half_width, self.value + half_width
         low = self.bound if self.kind is ContrastKind.PLUS and self.bound is not None else -np.inf
         high = self.bound if self.kind is ContrastKind.MINUS and self.bound is not None else np.inf
         return low, high
@@ -94,8 +94,8 @@ class Contrast:
             return ""
         if self.kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
             return self.kind.value
-        many = f"{show_count(self.comparisons)} comparison{'' if self.comparisons == 1 else 's'}"
-        return ": ".join(filter(None, [many, self.bound_reading]))
+        evidence = f"{show_count(self.comparisons)} comparison{'' if self.comparisons == 1 else 's'}"
+        return ": ".join(filter(None, [evidence, self.bound_reading]))
 
     @property
     def bound_reading(self) -> str:
@@ -110,6 +110,7 @@ class Contrast:
         return words if self.certified else f"{words} (differences below 1e-8 count as 0)"
 
     def _describe(self) -> str:
+        """The contrast in a sentence, without its label."""
         if self.kind is ContrastKind.FINITE:
             robust = "" if self.robust_error is None else f", robust {self.robust_error:.3f}"
             error = "no s.e." if self.standard_error is None else f"s.e. {self.standard_error:.3f}"
@@ -137,7 +138,14 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
     raise UnsupportedOption("give one name, two names for their difference, or a mapping of names to weights")
 
 
+def contrast_without_numbers(weights: Mapping[str, float], kind: ContrastKind, level: float) -> Contrast:
+    """A contrast of this class with its words: the label, and what would settle it."""
+    settle = describe_settling(weights, kind)
+    return Contrast(describe_contrast(weights), kind, np.nan, level=level, settle=settle)
+
+
 def describe_contrast(weights: Mapping[str, float]) -> str:
+    """The contrast as a sum of names, positive weights first."""
     return add_up(dict(sorted(weights.items(), key=lambda entry: entry[1] < 0)))
 
 
@@ -157,14 +165,13 @@ def describe_settling(weights: Mapping[str, float], kind: ContrastKind) -> str:
     down = [name for name, weight in weights.items() if weight == -1]
     label = describe_contrast(weights)
     if len(weights) == 2 and up and down:
-        leading, trailing = up[0], down[0]
-        if kind is ContrastKind.PLUS:
-            return f"a comparison of {leading} with {trailing} in which {trailing} wins would make it finite"
-        if kind is ContrastKind.MINUS:
-            return f"a comparison of {leading} with {trailing} in which {leading} wins would make it finite"
+        comparison = f"a comparison of {up[0]} with {down[0]}"
+        if kind in (ContrastKind.PLUS, ContrastKind.MINUS):
+            loser = down[0] if kind is ContrastKind.PLUS else up[0]
+            return f"{comparison} in which {loser} wins would make it finite"
         return (
-            f"a comparison of {leading} with {trailing} would decide it, and a second one that the loser of "
-            "the first wins would make it finite"
+            f"{comparison} would decide it, and a second one that the loser of the first wins would make it "
+            "finite"
         )
     if kind in (ContrastKind.PLUS, ContrastKind.MINUS):
         size = "higher" if kind is ContrastKind.PLUS else "lower"

@@ -24,18 +24,18 @@ from attomaton.graphs.strong import connected_nodes
 
 GOAL = 1e-13  # the residual of G x = b at which the solver stops, as a share of the largest entry of b
 
-# Steps of conjugate gradients before elimination takes over, and solves for the residual.
-TURNS, REFINEMENTS = 500, 3
+MOST_STEPS = 500  # steps of conjugate gradients before elimination takes over
+MOST_SOLVES = 3  # solves of G x = b, each for the residual of the earlier ones
 
 ALIASED = 1e-11  # eigenvalues of the scaled S below this are zero: a column follows from others
 
-# Relative rounding error of a weight, and of one operation.
-LOOSE, EPSILON = 2e-14, float(np.finfo(np.float64).eps)
+BATTLE_ROUNDING = 2e-14  # relative rounding error of the weight of a battle
+OPERATION_ROUNDING = float(np.finfo(np.float64).eps)  # of one operation
 
 # Added to the scaled information so that Cholesky goes through where some columns are not identified.
 LIFT = 1e-10
 
-SOLVES = 6  # solves with the lifted matrix; each leaves LIFT / (smallest eigenvalue) of the residual
+LIFTED_SOLVES = 6  # solves with the lifted matrix; each leaves LIFT / (smallest eigenvalue) of the residual
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,25 @@ class DenseCurvature:
         return np.diag(self.matrix)
 
     def times(self, vector: Float64) -> Float64:
+        """H times a vector."""
         return self.matrix @ vector
 
     def solve(self, gradient: Float64) -> Float64:
+        """A solution u of H u = g, for g in the range of H."""
         return solve_information(self.matrix, gradient)
 
 
 class WideColumns(NamedTuple):
-    """The information S of the wide columns after the elimination of the items.
-
-    ``values`` and ``vectors`` are the spectrum of S / (scale scaleᵀ) with ``scale`` = √diag W.
-    """
+    """The information S of the wide columns after the elimination of the items."""
 
     shift: Float64  # X, shape (n_items, n_wide)
     remainder: Float64  # C − G X, shape (n_items, n_wide)
-    scale: Float64  # (n_wide,)
-    values: Float64  # (n_wide,)
-    vectors: Float64  # (n_wide, n_wide)
+    scale: Float64  # √diag W, shape (n_wide,)
+    values: Float64  # eigenvalues of S / (scale scaleᵀ), shape (n_wide,)
+    vectors: Float64  # its eigenvectors, shape (n_wide, n_wide)
 
     def solve(self, right: Float64) -> Float64:
+        """S⁺ times a vector; eigenvalues of aliased columns count as zero."""
         large = self.values > ALIASED
         vectors = self.vectors[:, large]
         return (vectors @ ((vectors.T @ (right / self.scale)) / self.values[large])) / self.scale
@@ -126,11 +126,14 @@ class GraphCurvature:
         """A lower bound on the nonzero eigenvalues of the scaled S, rounding included."""
         spectrum = self._wide
         forms = [self._bound_form(column, column) for column in spectrum.remainder.T]
-        slack = float((forms / spectrum.scale**2).sum()) + len(forms) * (LOOSE + EPSILON * self._n_items)
-        return max(float(spectrum.values[spectrum.values > ALIASED].min(initial=1.0)) - slack, 0.0)
+        error_of_shift = float((forms / spectrum.scale**2).sum())
+        rounding = len(forms) * (BATTLE_ROUNDING + OPERATION_ROUNDING * self._n_items)
+        least = float(spectrum.values[spectrum.values > ALIASED].min(initial=1.0))
+        return max(least - (error_of_shift + rounding), 0.0)
 
     def bound(self, residual: Float64) -> float:
         """An upper bound on √(rᵀ H⁺ r) for r in the range of H with |r| ≤ ``residual`` in each entry."""
+        # block elimination: rᵀ H⁺ r = aᵀ G⁻¹ a + (b − Xᵀa)ᵀ S⁺ (b − Xᵀa) for r = (a, b)
         items, wide = np.split(residual * self._scale, [self._n_items])
         square = self._bound_form(items, items)
         if len(wide):
@@ -146,11 +149,11 @@ class GraphCurvature:
 
     @cached_property
     def _wide(self) -> WideColumns:
+        """Eliminate the items; W − CᵀX − XᵀC + XᵀGX is S up to the square of the error of X."""
         shift = self._solve(self._border)
         image = self._grounded(shift)
         inner = self._corner - self._border.T @ shift - shift.T @ self._border + shift.T @ image
-        scale = np.sqrt(np.maximum(np.diag(self._corner), 0.0))
-        scale = np.where(scale > 0, scale, 1.0)
+        scale = root_diagonal(self._corner)
         values, vectors = linalg.eigh((inner + inner.T) / 2 / np.outer(scale, scale), check_finite=False)
         return WideColumns(shift, self._border - image, scale, values, vectors)
 
@@ -159,12 +162,13 @@ class GraphCurvature:
         """The item with the largest degree in each component."""
         tails = np.repeat(np.arange(self._n_items), np.diff(self._adjacency.indptr))
         heads = self._adjacency.indices.astype(np.int64)
-        label = connected_nodes(tails, heads, self._n_items, strongly=True)  # each edge goes both ways
-        order = np.lexsort((-self._degree, label))
-        return order[np.diff(label[order], prepend=-1) > 0]
+        component = connected_nodes(tails, heads, self._n_items, strongly=True)  # each edge goes both ways
+        order = np.lexsort((-self._degree, component))
+        return order[np.diff(component[order], prepend=-1) > 0]  # the first of each component
 
     @cached_property
     def _diagonal(self) -> Float64:
+        """The diagonal of G; 1 for an item without games."""
         diagonal = self._degree.copy()
         diagonal[self._roots] *= 2.0
         return np.where(diagonal > 0, diagonal, 1.0)
@@ -177,7 +181,7 @@ class GraphCurvature:
         """G⁻¹ times columns, shape (n_items, n_columns)."""
         small = goal * np.abs(right).max(axis=0, initial=0.0)
         solution = np.zeros_like(right)
-        for _ in range(REFINEMENTS):
+        for _ in range(MOST_SOLVES):
             residual = right - self._grounded(solution)
             if (np.abs(residual).max(axis=0, initial=0.0) <= small).all():
                 break
@@ -185,14 +189,14 @@ class GraphCurvature:
         return solution
 
     def _approach(self, right: Float64, small: Float64) -> Float64:
-        """Solve by conjugate gradients; by elimination on a graph like a long chain."""
-        if "_factor" in vars(self):
+        """G⁻¹ times columns, with residuals up to ``small``, by conjugate gradients or by elimination."""
+        if "_factor" in vars(self):  # conjugate gradients failed before, as on a graph like a long chain
             return self._factor.solve(right)
         solution, residual = np.zeros_like(right), right.copy()
         inverse = 1.0 / self._diagonal[:, None]
         direction = scaled = residual * inverse
         energy = (residual * scaled).sum(axis=0)
-        for _ in range(TURNS):
+        for _ in range(MOST_STEPS):
             image = self._grounded(direction)
             slope = (direction * image).sum(axis=0)
             length = np.divide(energy, slope, out=np.zeros_like(slope), where=slope > 0)
@@ -218,28 +222,34 @@ class GraphCurvature:
     @cached_property
     def _row_sums(self) -> float:
         """ρ, an upper bound on the row sums of G⁻¹; infinite without a proof."""
-        heights = self._solve(np.ones((self._n_items, 1)), 0.25)
-        top = float(heights.max(initial=0.0))
-        image = self._grounded(heights)[:, 0] - 4 * LOOSE * self._diagonal * top
-        lowest = float(image.min(initial=1.0))
-        return top / lowest if lowest > 0 and heights.min(initial=1.0) > 0 else np.inf
+        vector = self._solve(np.ones((self._n_items, 1)), 0.25)  # v with G v ≥ ½: a rough solution will do
+        top = float(vector.max(initial=0.0))
+        image = self._grounded(vector)[:, 0] - 4 * BATTLE_ROUNDING * self._diagonal * top
+        lowest = float(image.min(initial=1.0))  # c
+        return top / lowest if lowest > 0 and vector.min(initial=1.0) > 0 else np.inf
 
 
 InformationMatrix = DenseCurvature | GraphCurvature
 
 
+def root_diagonal(matrix: Float64) -> Float64:
+    """The roots of the diagonal, 1 where it is 0: divided by them on both sides, it becomes 1."""
+    root = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    return np.where(root > 0, root, 1.0)
+
+
 def solve_information(information: Float64, gradient: Float64) -> Float64:
     """Solve H u = g for a singular H with g in its range, by Cholesky or, if that fails, by eigenvalues."""
-    scale = np.sqrt(np.maximum(np.diag(information), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    matrix, right = information / np.outer(scale, scale), gradient / scale
+    scale = root_diagonal(information)
+    matrix = information / np.outer(scale, scale)
+    right = gradient / scale
     size = float(np.abs(right).max(initial=0.0))
     if size == 0:
         return np.zeros_like(gradient)
     try:
         factor: Any = linalg.cho_factor(matrix + LIFT * np.eye(len(matrix)), check_finite=False)
         solution = np.zeros_like(right)
-        for _ in range(SOLVES):
+        for _ in range(LIFTED_SOLVES):
             residual = right - matrix @ solution
             if float(np.abs(residual).max()) <= 1e-14 * size:
                 return solution / scale

@@ -1,7 +1,9 @@
 """Proofs in exact arithmetic: ranks of differences, and signs where these are integers or halves.
 
-The vectors v and λ of a fit are rounded to fractions and projected exactly onto the solutions of D₀ v = 0 and
-D₀ᵀ λ = 0, for the matrix D₀ of surviving differences. Their signs then have no rounding errors.
+:func:`prove_in_fractions` proves which pairs die, :func:`classify_in_fractions` decides a contrast, and
+:func:`has_rank` checks a rank. The vectors v and λ of a fit are rounded to fractions and projected exactly
+onto the solutions of D₀ v = 0 and D₀ᵀ λ = 0, for the matrix D₀ of surviving differences d. Their signs then
+have no rounding errors.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.tables import Bool, Float64
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import find_balance
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -38,19 +40,18 @@ def prove_in_fractions(
 
     ``direction`` is about v, in scaled coordinates.
     """
-    rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
+    rows = _unequal_pairs(problem)
     if len(rows) * problem.rows.n_parameters > REPEATS * MOST_FRACTIONS:
         return False
-    raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    if not _are_halves(raw):
+    if not _are_halves(_exact_differences(problem, rows)):
         return False
-    pairs = _split_pairs(raw, dying[rows], problem.also_chosen[rows])
+    pairs = _split_pairs(problem, dying, rows)
     if len(pairs.all) * problem.rows.n_parameters > MOST_FRACTIONS:
         return False
-    reduced, pivots = reduce_rows(pairs.surviving)
-    if (len(pivots), len(reduce_rows(pairs.all)[1])) != ranks:
+    surviving = reduce_rows(pairs.surviving)
+    if (len(surviving.pivots), len(reduce_rows(pairs.all).pivots)) != ranks:
         return False
-    raises_all = _raises_all(reduced, pivots, pairs.dying, direction / problem.scale)
+    raises_all = _raises_all(surviving, pairs.dying, direction / problem.scale)
     return raises_all and _has_balance(pairs.surviving, pairs.both_ways)
 
 
@@ -59,9 +60,7 @@ def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64)
 
     ``dying`` is proved. Columns and weights count as exact numbers.
     """
-    rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
-    raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    pairs = _split_pairs(raw, dying[rows], problem.also_chosen[rows])
+    pairs = _split_pairs(problem, dying, _unequal_pairs(problem))
     if len(pairs.all) * len(weights) > MOST_GENERATORS:
         return None
     target = [Fraction(float(weight)) for weight in weights]
@@ -72,8 +71,9 @@ def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64)
         return ContrastKind.UNIDENTIFIED
     if not _is_independent(pairs.surviving, target):
         return ContrastKind.FINITE
-    both = zip(pairs.surviving, pairs.both_ways, strict=True)
-    cone = [*pairs.all, *([-x for x in row] for row, goes_both_ways in both if goes_both_ways)]
+    surviving = zip(pairs.surviving, pairs.both_ways, strict=True)
+    reversed_pairs = [[-x for x in row] for row, goes_both_ways in surviving if goes_both_ways]
+    cone = [*pairs.all, *reversed_pairs]
     if _is_in_cone(cone, target):
         return ContrastKind.PLUS
     return ContrastKind.MINUS if _is_in_cone(cone, [-x for x in target]) else ContrastKind.UNDECIDED
@@ -85,21 +85,33 @@ def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
     Also True where the rank is not computed: for too many rows, and for small integers and halves, whose gaps
     rounding cannot hide unless a column is far larger in other rows.
     """
-    rows = np.flatnonzero(problem.is_pair & face & (problem.norms > 0))
+    rows = _unequal_pairs(problem, face)
     if len(rows) * problem.rows.n_parameters > MOST_RESIDUES:
         return True
-    raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    wide = problem.scale.max(initial=1.0) > LARGEST_ENTRY
-    return (_are_halves(raw) and not wide) or rank_modulo(np.unique(raw, axis=0)) <= rank
+    differences = _exact_differences(problem, rows)
+    has_far_larger_rows = problem.scale.max(initial=1.0) > LARGEST_ENTRY
+    if _are_halves(differences) and not has_far_larger_rows:
+        return True
+    return rank_modulo(np.unique(differences, axis=0)) <= rank
+
+
+def _unequal_pairs(problem: ChoiceProblem, face: Bool | None = None) -> Int64:
+    """The rows of a face whose differences to the reference are not zero."""
+    return np.flatnonzero(problem.pairs_of(face) & (problem.norms > 0))
+
+
+def _exact_differences(problem: ChoiceProblem, rows: Int64) -> Float64:
+    return problem.differences(rows) * problem.scale  # exact, because the scale is a power of two
 
 
 def rank_modulo(values: Float64) -> int:
     """The rank modulo a prime of a matrix of floating-point numbers, which are fractions."""
+    # a number is integer · 2^(exponent − 53); modulo a prime, negative powers of 2 are integers too
     mantissa, exponent = np.frexp(values)
-    powers, number = np.unique(exponent, return_inverse=True)
-    factor = np.array([pow(2, int(power) - 53, PRIME) for power in powers], np.int64)
-    residues = (mantissa * 2.0**53).astype(np.int64) % PRIME * factor[number.reshape(values.shape)] % PRIME
-    rank = 0
+    exponents, index = np.unique(exponent, return_inverse=True)
+    powers = np.array([pow(2, int(exponent) - 53, PRIME) for exponent in exponents], np.int64)
+    residues = (mantissa * 2.0**53).astype(np.int64) % PRIME * powers[index.reshape(values.shape)] % PRIME
+    rank = 0  # Gaussian elimination; products of residues are below 2⁶²
     for column in range(residues.shape[1]):
         nonzero = np.flatnonzero(residues[rank:, column])
         if not len(nonzero):
@@ -113,46 +125,51 @@ def rank_modulo(values: Float64) -> int:
     return rank
 
 
-def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
-    """The reduced echelon form of a matrix, and its pivot columns."""
+class EchelonForm(NamedTuple):
+    """A matrix in reduced echelon form."""
+
+    rows: list[Row]
+    pivots: list[int]  # the column of each row in which it is 1 and all others are 0
+
+
+def reduce_rows(rows: Sequence[Row]) -> EchelonForm:
+    """The reduced echelon form of a matrix; rows that depend on earlier ones are left out."""
     reduced, pivots = list[Row](), list[int]()
     for row in rows:
         remainder = list(row)
         for above, pivot in zip(reduced, pivots, strict=True):
-            if remainder[pivot]:
-                factor = remainder[pivot]
-                remainder = [a - factor * b for a, b in zip(remainder, above, strict=True)]
+            remainder = _subtract(remainder, remainder[pivot], above)
         pivot = next((position for position, value in enumerate(remainder) if value), None)
         if pivot is None:
             continue
         leading = remainder[pivot]
         remainder = [value / leading for value in remainder]
-        for position, above in enumerate(reduced):
-            if above[pivot]:
-                factor = above[pivot]
-                reduced[position] = [a - factor * b for a, b in zip(above, remainder, strict=True)]
+        reduced = [_subtract(above, above[pivot], remainder) for above in reduced]
         reduced.append(remainder)
         pivots.append(pivot)
-    return reduced, pivots
+    return EchelonForm(reduced, pivots)
 
 
-def _raises_all(reduced: list[Row], pivots: list[int], dying_rows: list[Row], direction: Float64) -> bool:
+def _subtract(row: Row, factor: Fraction, pivot_row: Row) -> Row:
+    return [a - factor * b for a, b in zip(row, pivot_row, strict=True)] if factor else row
+
+
+def _raises_all(surviving: EchelonForm, dying_rows: list[Row], direction: Float64) -> bool:
     """Whether the direction, projected exactly onto D₀ v = 0, raises all rows that die."""
     if not dying_rows:
         return True
     size = max(float(np.abs(direction).max()), 1e-300)
     exact = [Fraction(float(value) / size).limit_denominator(DENOMINATOR) for value in direction]
-    for row, pivot in zip(reduced, pivots, strict=True):
-        exact[pivot] = -sum((row[k] * exact[k] for k in range(len(exact)) if k not in pivots), Fraction(0))
+    free_columns = [k for k in range(len(exact)) if k not in surviving.pivots]
+    for row, pivot in zip(*surviving, strict=True):
+        exact[pivot] = -sum((row[k] * exact[k] for k in free_columns), Fraction(0))
     return all(sum(map(Fraction.__mul__, row, exact)) > 0 for row in dying_rows)
 
 
 def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
-    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
-
-    A floating-point λ with one-way multipliers of 1 or more is rounded. The multipliers of independent rows
-    are then solved for in fractions.
-    """
+    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly."""
+    # a floating-point λ with one-way multipliers of 1 or more is rounded; those of independent rows are then
+    # solved for in fractions
     if not surviving:
         return True
     matrix = np.array([[float(value) for value in row] for row in surviving])
@@ -161,23 +178,26 @@ def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
         return False
     # solve for those of any sign, then for the large ones: they absorb the rounding
     order = sorted(range(len(surviving)), key=lambda k: (not both_ways[k], -multipliers[k]))
-    solved = [order[k] for k in _independent([surviving[k] for k in order])]
+    by_column = [list(column) for column in zip(*(surviving[k] for k in order), strict=True)]
+    # the pivots are the rows (columns here) that are independent of the rows before them
+    solved = [order[k] for k in sorted(reduce_rows(by_column).pivots)]
+    rounded = [k for k in range(len(surviving)) if k not in solved]
     weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in multipliers]
-    remainder = [
-        -sum((weight[k] * surviving[k][c] for k in range(len(surviving)) if k not in solved), Fraction(0))
-        for c in range(matrix.shape[1])
-    ]
-    columns = [[surviving[k][c] for k in solved] + [remainder[c]] for c in range(matrix.shape[1])]
-    reduced, pivots = reduce_rows(columns)
-    if len(solved) in pivots:
+    equations = list[Row]()  # one for each column c: Σ_solved λ_k d_kc = −Σ_rounded λ_k d_kc
+    for c in range(matrix.shape[1]):
+        right = -sum((weight[k] * surviving[k][c] for k in rounded), Fraction(0))
+        equations.append([*(surviving[k][c] for k in solved), right])
+    solution = reduce_rows(equations)
+    if len(solved) in solution.pivots:  # a pivot at the right-hand side: 0 = 1
         return False
-    for row, pivot in zip(reduced, pivots, strict=True):
+    for row, pivot in zip(*solution, strict=True):
         weight[solved[pivot]] = row[-1]
     return all(both or value > 0 for both, value in zip(both_ways, weight, strict=True))
 
 
 def _is_in_cone(generators: list[Row], target: Row) -> bool:
     """Whether target = Σ λ g with λ ≥ 0, by the first phase of the simplex method with Bland's rule."""
+    # row k of the tableau is Σ λ g_k = target_k; its basis is an artificial variable, to be driven to 0
     tableau = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
     tableau = [row if row[-1] >= 0 else [-x for x in row] for row in tableau]  # right-hand sides of 0 or more
     basis = [len(generators) + k for k in range(len(tableau))]
@@ -198,28 +218,18 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
         pivot = tableau[leaving][entering]
         tableau[leaving] = [x / pivot for x in tableau[leaving]]
         for k, row in enumerate(tableau):
-            if k != leaving and row[entering]:
-                tableau[k] = [a - row[entering] * b for a, b in zip(row, tableau[leaving], strict=True)]
+            if k != leaving:
+                tableau[k] = _subtract(row, row[entering], tableau[leaving])
         basis[leaving] = entering
 
 
 def _is_independent(rows: list[Row], target: Row) -> bool:
     """Whether the target is not a combination of the rows."""
-    return len(reduce_rows([*rows, target])[0]) > len(reduce_rows(rows)[0])
-
-
-def _independent(rows: list[Row]) -> list[int]:
-    """The indices of rows that are independent of the rows before them."""
-    reduced, indices = list[Row](), list[int]()
-    for index, row in enumerate(rows):
-        larger = reduce_rows([*reduced, row])[0]
-        if len(larger) > len(reduced):
-            reduced = larger
-            indices.append(index)
-    return indices
+    return len(reduce_rows([*rows, target]).pivots) > len(reduce_rows(rows).pivots)
 
 
 def _are_halves(values: Float64) -> bool:
+    """Whether all values are small multiples of ½."""
     return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
 
 
@@ -235,12 +245,17 @@ class DistinctPairs(NamedTuple):
         return [*self.surviving, *self.dying]
 
 
-def _split_pairs(raw: Float64, dying: Bool, also_chosen: Bool) -> DistinctPairs:
-    surviving, both_ways = _distinct(raw[~dying], also_chosen[~dying])
-    return DistinctPairs(surviving, both_ways, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0])
+def _split_pairs(problem: ChoiceProblem, dying: Bool, rows: Int64) -> DistinctPairs:
+    """The distinct differences of ``rows``, as fractions."""
+    differences = _exact_differences(problem, rows)
+    dies = dying[rows]
+    surviving, both_ways = _distinct(differences[~dies], problem.also_chosen[rows[~dies]])
+    lost = _distinct(differences[dies], np.zeros(int(dies.sum()), bool))[0]
+    return DistinctPairs(surviving, both_ways, lost)
 
 
 def _distinct(rows: Float64, both_ways: Bool) -> tuple[list[Row], list[bool]]:
+    """The distinct rows as fractions, and whether any row equal to them goes both ways."""
     if not len(rows):
         return [], []
     values, number = np.unique(rows, axis=0, return_inverse=True)

@@ -1,5 +1,6 @@
 """Find the pairs that die, and with them the face of the data on which the estimate is finite.
 
+:func:`find_face` decides in general, :func:`find_games_face` for games, and both return a :class:`Face`.
 Let D have the difference d of each pair in a row. A pair dies if some direction v with D v ≥ 0 has d·v > 0:
 its log odds then tend to infinity. One linear program decides for all pairs: max Σ s with D v ≥ s and
 0 ≤ s ≤ 1 has s ∈ {0, 1}, because D v ≥ 0 is a cone, and s = 1 exactly on the pairs that die. It is solved in
@@ -42,19 +43,13 @@ TOLERANCE = 1e-7  # activities of rows of length 1 below this count as zero in a
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """Which rows die, a direction along which they do, and how they were found.
+    """Which rows die, a direction along which they do, and how they were found, in scaled coordinates."""
 
-    Row j dies if the pair (c, j) does, where c is the reference row of the situation. ``direction`` is a v
-    with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, and Newton's method on the face may begin at
-    ``start``; both have shape (n_parameters,), in scaled coordinates. ``program_rows`` counts the rows of the
-    linear program.
-    """
-
-    dying: Bool  # (n_rows,)
-    direction: Float64
-    start: Float64
+    dying: Bool  # (n_rows,): row j dies if the pair (c, j) does, for the reference c of the situation
+    direction: Float64  # (n_parameters,), a v with d·v ≥ ½ on dying pairs of length 1, and 0 on the others
+    start: Float64  # (n_parameters,), where Newton's method on the face may begin
     method: str  # "Newton", "components", "linear program" or "guess and linear program"
-    program_rows: int = 0
+    program_rows: int = 0  # the number of rows of the linear program
 
     @property
     def alive(self) -> Bool | None:
@@ -63,11 +58,11 @@ class Face:
 
 
 class ConeProgram(NamedTuple):
-    """A solved linear program: direction w, which rows die, and how many rows it had."""
+    """A solved linear program max Σ s with A w ≥ s, 0 ≤ s ≤ 1."""
 
-    direction: Float64
-    dies: Bool
-    n_rows: int
+    direction: Float64  # w
+    dies: Bool  # which rows of A have s = 1
+    n_rows: int  # the rows of A that the program needed
 
 
 def find_face(
@@ -81,20 +76,22 @@ def find_face(
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
         return find_components_face(problem, arcs, start)
-    proven, method = problem.also_chosen, "linear program"
-    many = problem.rows.n_parameters > FEW_PARAMETERS or problem.situations.n_rows > FEW_ROWS
-    if guess or (guess is None and many):
+    proven = problem.also_chosen  # the rows that are known to survive
+    method = "linear program"
+    is_large = problem.rows.n_parameters > FEW_PARAMETERS or problem.situations.n_rows > FEW_ROWS
+    if guess or (guess is None and is_large):
         alive, start = _guess_face(problem, start)
         if alive is not None:
-            proven, method = alive & problem.is_pair, "guess and linear program"
-    dying, direction, n_rows = _solve_reduced(problem, proven, metric)
-    return Face(dying, direction, start, method, n_rows)
+            proven = alive & problem.is_pair
+            method = "guess and linear program"
+    program = _solve_reduced(problem, proven, metric)
+    return Face(program.dies, program.direction, start, method, program.n_rows)
 
 
 def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], start: Float64) -> Face:
     """Decide by components where all differences are e_a − e_b: pairs survive in strongly connected ones."""
     winner, loser = arcs
-    both = problem.also_chosen
+    both = problem.also_chosen  # these lost to and won against the reference: an arc each way
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
     component, height = _stack_components(tails, heads, problem.rows.n_parameters)
     dying = component[winner] != component[loser]
@@ -116,7 +113,7 @@ def find_games_face(problem: ChoiceProblem) -> Face:
     It is right if all features have finite estimates, which must be proved.
     """
     rows: Any = problem.rows
-    won, lost, *tied = problem.situations.columns(problem.counts)
+    won, lost, *tied = problem.situations.columns(problem.counts)  # of the first item in each battle
     first_scored, second_scored = won + sum(tied) > 0, lost + sum(tied) > 0
     tails = np.concatenate([rows.first[first_scored], rows.second[second_scored]])
     heads = np.concatenate([rows.second[first_scored], rows.first[second_scored]])
@@ -149,11 +146,11 @@ def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Fl
     here = NewtonClimb(most_steps=0).run(problem, None, start).last
     sizes_tried = set[int]()
     for _ in range(ATTEMPTS):
-        utilities = here.step_utilities
+        utilities = here.step_utilities  # how far the step moves each row
         apart = np.abs(problem.situations.spread(utilities[problem.reference]) - utilities)
         for cut in CUTS:
             alive = (apart <= cut) | (problem.counts > 0)
-            if (size := int(alive.sum())) in sizes_tried:
+            if (size := int(alive.sum())) in sizes_tried:  # the guess is most probably an earlier one
                 continue
             sizes_tried.add(size)
             course = prove.run(problem, alive, here.point.beta)
@@ -163,13 +160,13 @@ def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Fl
     return None, start
 
 
-def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None) -> tuple[Bool, Float64, int]:
-    """Dying rows, a direction, and the size of the program, if the rows in ``proven`` survive."""
+def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None) -> ConeProgram:
+    """The program over all rows of the problem, in the directions in which no row of ``proven`` dies."""
     alive = proven.copy()
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
     undecided, slopes = _slopes_of_undecided(problem, proven, complement)
-    if metric is not None:
+    if metric is not None:  # directions along which alternatives differ little become long
         vectors, values, _ = np.linalg.svd(complement.T @ metric, full_matrices=False)
         vectors = vectors[:, values > 0] * values[values > 0]
         complement, slopes = complement @ vectors, slopes @ vectors
@@ -180,7 +177,7 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     direction = complement @ program.direction
     if metric is not None:
         direction = _scale_to_rise(problem, direction, dying)
-    return dying, direction, program.n_rows
+    return ConeProgram(direction, dying, program.n_rows)
 
 
 def _slopes_of_undecided(problem: ChoiceProblem, proven: Bool, complement: Float64) -> tuple[Int64, Float64]:
@@ -207,8 +204,9 @@ def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Floa
     if not len(units) or units.size > MOST_MERGED_ENTRIES:
         return units, np.arange(len(units))
     rounded = units if digits is None else round_off(units, digits)
-    _, first, number = unique(rounded + 0.0, axis=0, return_index=True, return_inverse=True)
-    return units[first], number.ravel()
+    # + 0.0 makes −0.0 equal to 0.0
+    _, first, direction_of = unique(rounded + 0.0, axis=0, return_index=True, return_inverse=True)
+    return units[first], direction_of.ravel()
 
 
 def solve_cone(directions: Float64) -> ConeProgram:
@@ -218,7 +216,7 @@ def solve_cone(directions: Float64) -> ConeProgram:
     survive do not span.
     """
     size = len(directions)
-    if size <= 3 * PROGRAM_CHUNK:
+    if size <= 3 * PROGRAM_CHUNK:  # growing would need several programs
         return ConeProgram(*_solve_cone_at_once(directions), size)
     use = np.zeros(size, bool)
     use[np.random.default_rng(0).choice(size, PROGRAM_CHUNK, replace=False)] = True
@@ -244,6 +242,7 @@ def solve_cone(directions: Float64) -> ConeProgram:
 def _solve_cone_at_once(matrix: Float64) -> tuple[Float64, Bool]:
     """Solve max Σ s with A w ≥ s, 0 ≤ s ≤ 1 for the rows A of ``matrix``: w, and which rows have s = 1."""
     n_rows, size = matrix.shape
+    # variables: w, then s of each row; as a minimum, −Σ s subject to −A w + s ≤ 0
     if size == 0 or n_rows == 0:
         return np.zeros(size), np.zeros(n_rows, bool)
     cost = np.concatenate([np.zeros(size), -np.ones(n_rows)])

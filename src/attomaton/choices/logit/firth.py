@@ -1,5 +1,6 @@
 """Firth's penalised likelihood: finite estimates where the maximum is infinite, with profile intervals.
 
+:class:`FirthClimb` maximises it, :class:`Profile` measures intervals, and :class:`FirthFit` is the result.
 ℓ*(β) = ℓ(β) + ½ log det I(β) for the log-likelihood ℓ and the information I on the span of the identified
 contrasts (Firth 1993; Jeffreys' prior). Its gradient is that of ℓ with ½ N p_j (h_j − h̄) added to the
 residual n_j − N p_j of each row. Here h_j = (x_j − x̄)ᵀ I⁻¹ (x_j − x̄) is the *leverage*, and h̄ its mean, with
@@ -25,27 +26,28 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.logit.untyped import linalg
 
-FIRTH_STEPS, MOST_MOVED = 500, 4.0  # steps, and the largest change of a utility in one of them
+FIRTH_STEPS = 500  # steps of a climb
+MOST_MOVED = 4.0  # the largest change of a utility in one step
 
 # Earlier steps from which the curvature of the penalty is estimated: without it, convergence may be slow.
 MEMORY = 8
 
-# The decrement at which a climb stops, and the largest at which its end counts as a maximum.
-FIRTH_SETTLED, LEVEL = 1e-18, 1e-9
+FIRTH_SETTLED = 1e-18  # the decrement at which a climb stops
+LEVEL = 1e-9  # the largest decrement at which the end of a climb counts as a maximum
 
 # Entries of rows times columns of the root of the inverse information in memory at once.
 MOST_AT_ONCE = 1 << 24
 
 
 class PenalisedPoint(NamedTuple):
-    """A point of a climb: ``value`` is ℓ*, and ``factor`` the Cholesky factor of the information."""
+    """A point of a climb, with what is known of ℓ* there."""
 
-    position: Float64
-    probability: Float64
-    log_likelihood: float
-    value: float
-    gradient: Float64
-    factor: Any
+    position: Float64  # (rank,), in coordinates of the basis
+    probability: Float64  # (n_rows,)
+    log_likelihood: float  # ℓ
+    value: float  # ℓ*
+    gradient: Float64  # of ℓ*, (rank,)
+    factor: Any  # SciPy's Cholesky factor of the information
 
 
 class Secant(NamedTuple):
@@ -70,7 +72,9 @@ class FirthClimb:
                 "Firth's estimate is lost in rounding; scale features to a common size, or drop those that "
                 "hardly differ"
             )
-        before, n_level, secants = np.inf, 0, list[Secant]()
+        previous = np.inf  # the decrement before
+        n_level = 0  # steps in a row that hardly lowered a small decrement: rounding
+        secants = list[Secant]()
         for _ in range(FIRTH_STEPS):
             step = self._step(here, fixed, secants)
             decrement = float(here.gradient @ step)
@@ -78,19 +82,19 @@ class FirthClimb:
                 secants.clear()
                 step = self._step(here, fixed, secants)
                 decrement = float(here.gradient @ step)
-            n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * before else 0
+            n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * previous else 0
             if decrement <= FIRTH_SETTLED or n_level > MEMORY:
                 return here
-            before = decrement
+            previous = decrement
             length, ahead = self._advance(here, step)
             if ahead is None:
                 break
             secants.append(Secant(np.asarray(length * step), here.gradient - ahead.gradient))
             del secants[:-MEMORY]
             here = ahead
-        if before > LEVEL:
+        if previous > LEVEL:
             raise UncertifiedSolution(
-                f"Firth's estimate was not found (a step of {before**0.5:.1g} standard errors remains); "
+                f"Firth's estimate was not found (a step of {previous**0.5:.1g} standard errors remains); "
                 "scale features to a common size, or drop features that hardly differ"
             )
         return here
@@ -108,7 +112,9 @@ class FirthClimb:
 
     def _step(self, here: PenalisedPoint, fixed: Float64 | None, secants: list[Secant]) -> Float64:
         """A step of the quasi-Newton method (L-BFGS) that starts from the information without the penalty."""
-        slope, shares = here.gradient, list[float]()
+        # the two-loop recursion of L-BFGS; along a fixed contrast the gradient and the step are projected out
+        slope = here.gradient
+        shares = list[float]()
         convex = [secant for secant in secants if secant.step @ secant.fall > 0]
         response = None if fixed is None else linalg.cho_solve(here.factor, fixed)
         if fixed is not None and response is not None:
@@ -135,20 +141,20 @@ class FirthClimb:
             return None
         value = log_likelihood + float(np.log(np.diag(factor[0])).sum())
         leverage = self._leverages(probability, factor)
-        mean = problem.situations.spread(problem.situations.sum(probability * leverage))
-        times = problem.situations.spread(problem.totals)
-        weight = problem.residuals(probability) + 0.5 * times * probability * (leverage - mean)
+        expected = problem.situations.spread(problem.totals)
+        away = problem.situations.centre(leverage, probability)
+        weight = problem.residuals(probability) + 0.5 * expected * probability * away
         gradient = basis.T @ problem.gradient(weight)
         return PenalisedPoint(position, probability, log_likelihood, value, gradient, factor)
 
     def _leverages(self, probability: Float64, factor: Any) -> Float64:
+        """h_j = ‖Rᵀ(x_j − x̄)‖² of each row, with R Rᵀ = I⁻¹."""
         problem = self.problem
         root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
         total = np.zeros(len(probability))
         for columns in np.array_split(root, 1 + root.shape[1] * len(total) // MOST_AT_ONCE, axis=1):
-            inside = problem.utilities(columns)
-            mean = problem.situations.sum(probability[:, None] * inside)
-            total += np.square(inside - problem.situations.spread(mean)).sum(axis=1)
+            away = problem.situations.centre(problem.utilities(columns), probability[:, None])
+            total += np.square(away).sum(axis=1)
         return total
 
 
@@ -167,25 +173,28 @@ class Profile:
 
     def interval(self, level: float) -> tuple[float, float]:
         """The values at which twice the fall of ℓ* is below the quantile of the chi-square distribution."""
-        from scipy.optimize import brentq
+        from scipy.optimize import brentq  # take long to import
         from scipy.special import ndtri
 
         level = real_number(level, "level", above=0, below=1)
-        reach, ends = float(ndtri(0.5 + level / 2)), list[float]()
+        quantile = float(ndtri(0.5 + level / 2))  # its square is the quantile of chi-square with 1 degree
+        ends = list[float]()
         for sign in (-1.0, 1.0):
-            near, far = 0.0, sign * reach
-            while self.drop(far) < reach**2:
+            near, far = 0.0, sign * quantile  # in standard errors from the estimate
+            while self.drop(far) < quantile**2:
                 near, far = far, 2.0 * far
-            root: Any = brentq(lambda distance: self.drop(distance) ** 0.5 - reach, near, far, xtol=1e-9)
+            root: Any = brentq(lambda distance: self.drop(distance) ** 0.5 - quantile, near, far, xtol=1e-9)
             ends.append(self.estimate + self.error * float(root))
         return ends[0], ends[1]
 
     @property
     def estimate(self) -> float:
+        """The contrast at the maximum of ℓ*."""
         return float(self._contrast @ self._top.position)
 
     def p_value(self) -> float:
-        from scipy.special import chdtrc
+        """The p-value of the penalised likelihood ratio test of the contrast being 0."""
+        from scipy.special import chdtrc  # takes long to import
 
         return float(chdtrc(1, self.drop(-self.estimate / self.error))) if self.error else 1.0
 
@@ -315,8 +324,8 @@ class FirthFit(Tabular):
             numbers = ["-"] * 4
             if row.profile is not None:
                 low, high = row.interval()
-                numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
-                numbers.append(f"{row.p_value:.3g}")
+                estimate, error = f"{row.value:+z.3f}", f"{row.standard_error:.3f}"
+                numbers = [estimate, error, f"{low:+z.3f} … {high:+z.3f}", f"{row.p_value:.3g}"]
             is_finite = row.maximum.kind is ContrastKind.FINITE
             maximum = f"{row.maximum.value:+z.3f}" if is_finite else row.maximum.kind.value
             cells.append([row.label, *numbers, maximum])

@@ -1,12 +1,27 @@
-"""The fit of a conditional logit, finite where the data make it so, with its proof."""
+"""Fit a conditional logit: which estimates are finite, which are infinite, and the proof.
+
+:func:`fit_logit` tries these routes in turn; each ends in :func:`_fit_on_face`, which makes the result:
+
+1. :func:`_fit_games`, for games of two: the strong components of "who beat whom" say which rows die;
+2. Newton's method on all rows, if one of its steps proves that no row dies;
+3. :func:`_fit_separated`: a linear program finds the rows that die, the second time in coordinates in which
+   classes that nearly overlap are far apart.
+
+A row *dies* if its alternative falls infinitely far behind another of its situation; the rows that do not die
+are the *face*. A *course* is a run of Newton's method on a face: its last point β*, and the first point whose
+step proves that no row of the face dies. The span S of the face is ``finite``, the contrasts with a finite
+estimate. The span R of all rows is ``identified``, the contrasts that the data bear on. Vectors are in the
+scaled coordinates of :mod:`~attomaton.choices.logit.problem`.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
@@ -23,14 +38,8 @@ from attomaton.choices.logit.certificate import (
     find_multipliers,
 )
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
-from attomaton.choices.logit.cone import CLOSE, Cone, classify, classify_all
-from attomaton.choices.logit.contrasts import (
-    Contrast,
-    ContrastKind,
-    describe_contrast,
-    describe_settling,
-    weights_of,
-)
+from attomaton.choices.logit.cone import CLOSE, Cone, Proof, classify, classify_all
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind, contrast_without_numbers, weights_of
 from attomaton.choices.logit.curvature import InformationMatrix
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
@@ -44,13 +53,15 @@ from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
 
+# Attributes of a contrast that are columns of the table of a fit.
+NUMBERS = ("standard_error", "robust_error", "bound", "comparisons", "certified")
+
 
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide which of its estimates are finite.
 
-    Newton's method runs first, with a test that can prove that the maximum exists. Where the test fails,
-    attomaton finds the alternatives that fall infinitely far behind (they *die*), and Newton's method runs on
-    the others, the *face* of the data.
+    Alternatives that fall infinitely far behind have probability 0 in the limit. The finite estimates are
+    those of maximum likelihood among the other alternatives.
 
     Parameters
     ----------
@@ -79,7 +90,7 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
         fit = _fit_games(problem, identified)
         if fit is not None and (fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS):
             return fit
-        if problem.graph is not None:  # again, with matrices of all parameters
+        if problem.graph is not None:  # from here on, with matrices of all parameters
             problem = replace(problem, dense=True)
             identified = span_of(problem, None)
     zero = np.zeros(problem.rows.n_parameters)
@@ -92,19 +103,17 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
 
 def _fit_games(problem: ChoiceProblem, identified: Span) -> "LogitFit | None":
     """Fit games on the face that is right unless features separate more; None where no step proves it."""
-    face, on_graph = find_games_face(problem), problem.graph is not None
-    climb = NewtonClimb(patience=None if on_graph else PATIENCE)
+    face = find_games_face(problem)
+    is_on_graph = problem.graph is not None
+    climb = NewtonClimb(patience=None if is_on_graph else PATIENCE)
     course = climb.run(problem, face.alive, np.zeros(problem.rows.n_parameters))
-    if not on_graph and course.proof is None:
+    if course.proof is None and not is_on_graph:
         return None
     return _fit_on_face(problem, face, course, identified)
 
 
 def _fit_separated(problem: ChoiceProblem, start: Float64, identified: Span) -> "LogitFit":
-    """Fit on the face that a linear program finds.
-
-    If that fit has no proof, try again in coordinates in which classes that nearly overlap are far apart.
-    """
+    """Fit on the face that a linear program finds from ``start``; find another if the fit has no proof."""
     try:
         face = find_face(problem, start)
         fit = _fit_on_face(problem, face, _climb(problem, face), identified)
@@ -112,7 +121,7 @@ def _fit_separated(problem: ChoiceProblem, start: Float64, identified: Span) -> 
         fit = None
     if fit is not None and (fit.certificate.certified or fit.method == "components"):
         return fit
-    try:
+    try:  # in coordinates in which classes that nearly overlap are far apart
         metric = find_metric(problem, identified.basis)
         face = find_face(problem, np.zeros(problem.rows.n_parameters), metric=metric)
         finer = _fit_on_face(problem, face, _climb(problem, face), identified)
@@ -136,54 +145,58 @@ def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified:
     """The fit at the end of a course on a face; climb once more if it has not converged."""
     finite = identified if face.alive is None else span_of(problem, face.alive)
     fit = _prove(problem, face, course, finite, identified)
-    if not fit.certificate.converged:  # again from 0, with steps that stay in S and are all looked at
-        reach = np.inf if fit.certificate.survival else NewtonClimb.reach  # there is a maximum to go to
-        basis = finite.basis if problem.graph is None else None
-        climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=basis)
-        further = climb.run(problem, face.alive, np.zeros_like(face.start))
-        fit = _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
-    return fit
+    if fit.certificate.converged:
+        return fit
+    # again from 0, inside S, and with steps of any length if a maximum is known to exist
+    reach = np.inf if fit.certificate.survival else NewtonClimb.reach
+    basis = finite.basis if problem.graph is None else None
+    slow_climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=basis)
+    further = slow_climb.run(problem, face.alive, np.zeros_like(face.start))
+    return _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
 
 
 def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, identified: Span) -> "LogitFit":
     """The fit with the first of these proofs that succeeds: a Newton step, multipliers, fractions."""
     beta = finite.project(course.last.point.beta)
-    evidence = LogitEvidence(face.dying, beta, finite.reject(face.direction), beta, None)
-    fit = _certify(problem, evidence, finite, identified, face.method, face.program_rows)
+    direction = finite.reject(face.direction)
+    evidence = LogitEvidence(face.dying, beta, direction, witness=beta, multipliers=None)
+    fit = _certify(problem, face, evidence, finite, identified)
     if fit.certificate.survival:
         return fit
     if course.proof is not None:
         evidence = evidence._replace(witness=finite.project(course.proof.point.beta))
     evidence = evidence._replace(multipliers=find_multipliers(problem, face.dying))
-    return _certify(problem, evidence, finite, identified, face.method, face.program_rows)
+    return _certify(problem, face, evidence, finite, identified)
 
 
 def _certify(
-    problem: ChoiceProblem,
-    evidence: LogitEvidence,
-    finite: Span,
-    identified: Span,
-    method: str,
-    program_rows: int,
+    problem: ChoiceProblem, face: Face, evidence: LogitEvidence, finite: Span, identified: Span
 ) -> "LogitFit":
     """The fit with the certificate of its vectors, by fractions where floating point is not enough."""
     certificate, covariance = certify(problem, evidence, finite, identified)
     ranks = (finite.rank, identified.rank)
-    if (
-        not certificate.certified
-        and certificate.converged
-        and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks)
-    ):
+    is_open = certificate.converged and not certificate.certified
+    if is_open and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks):
         certificate, covariance = certify(problem, evidence, finite, identified, exact=True)
-    return LogitFit(problem, evidence, finite, identified, certificate, covariance, method, program_rows)
+    return LogitFit(
+        problem, evidence, finite, identified, certificate, covariance, face.method, face.program_rows
+    )
 
 
 def restore_fit(run: Run) -> "LogitFit":
     """The fit in a folder that was read; spans and certificate are computed anew."""
     problem, evidence, method, program_rows = unpack_fit(run)
+    face = Face(evidence.dying, evidence.direction, evidence.beta, method, program_rows)
     identified = span_of(problem, None)
-    finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
-    return _certify(problem, evidence, finite, identified, method, program_rows)
+    finite = identified if face.alive is None else span_of(problem, face.alive)
+    return _certify(problem, face, evidence, finite, identified)
+
+
+class LimitOfLikelihood(NamedTuple):
+    """What maximum likelihood tends to: the model at β* if only the face is offered."""
+
+    probability: Float64  # (n_rows,), 0 for rows that die
+    log_likelihood: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,7 +210,7 @@ class LogitFit(Tabular):
     evidence : LogitEvidence
         The vectors that the certificate is computed from, in scaled coordinates.
     finite, identified : Span
-        S, the contrasts with a finite estimate, and R, those that the data bear on, in scaled coordinates.
+        S, the contrasts with a finite estimate, and R, the contrasts that the data bear on.
     certificate : LogitCertificate
         The numbers of the proof.
     known_covariance : float64 array, shape (n_parameters, n_parameters), or None
@@ -242,6 +255,7 @@ class LogitFit(Tabular):
 
     @property
     def state(self) -> LogitState:
+        """Whether the fit is certified, certified up to tiny differences, or not certified."""
         return self.certificate.state
 
     def expect(self) -> Self:
@@ -282,7 +296,7 @@ class LogitFit(Tabular):
     def log_likelihood(self) -> float:
         """Σ n ln p: the maximum, or the supremum where pairs die."""
         self.expect()
-        return self._at_limit[1]
+        return self._limit.log_likelihood
 
     @property
     def aic(self) -> float:
@@ -291,21 +305,23 @@ class LogitFit(Tabular):
 
     @property
     def bic(self) -> float:
+        """Schwarz's criterion, for the number of choices."""
         return float(np.log(self.problem.n_choices)) * self.n_parameters - 2.0 * self.log_likelihood
 
     @cached_property
     def probabilities(self) -> Float64:
         """The limit of the probability of each row; 0 for rows that die."""
         self.expect()
-        return self._at_limit[0]
+        return self._limit.probability
 
     @cached_property
     def _utilities(self) -> Float64:
         return self.problem.with_offsets(self.problem.utilities(self.evidence.beta))
 
     @cached_property
-    def _at_limit(self) -> tuple[Float64, float]:
-        return self.problem.probabilities(self._utilities, ~self.dying if self.dying.any() else None)
+    def _limit(self) -> LimitOfLikelihood:
+        face = ~self.dying if self.dying.any() else None
+        return LimitOfLikelihood(*self.problem.probabilities(self._utilities, face))
 
     @cached_property
     def covariance(self) -> Float64:
@@ -315,18 +331,19 @@ class LogitFit(Tabular):
 
     @cached_property
     def scaled_covariance(self) -> Float64:
-        """S (SᵀHS)⁻¹ Sᵀ at β*, with the information H; both in scaled coordinates."""
+        """H⁺ = B (BᵀHB)⁻¹ Bᵀ at β*, with the information H and a basis B of S, in scaled coordinates."""
         if self.known_covariance is not None:
             return self.known_covariance
+        # with the basis C of the complement, where H is 0: H⁺ = (H + lift·CCᵀ)⁻¹ − CCᵀ/lift
         outside = self.finite.complement
-        lift = float(self._curvature.diagonal.mean()) or 1.0  # makes H invertible outside S
-        matrix = self.problem.information(self._at_limit[0]) + lift * outside @ outside.T
+        lift = float(self._curvature.diagonal.mean()) or 1.0
+        matrix = self.problem.information(self._limit.probability) + lift * outside @ outside.T
         inverse = np.linalg.inv(matrix) - outside @ outside.T / lift
         return (inverse + inverse.T) / 2
 
     @cached_property
     def _curvature(self) -> InformationMatrix:
-        return self.problem.curvature(self._at_limit[0])
+        return self.problem.curvature(self._limit.probability)
 
     def deviate(self, contrast: Float64) -> Float64:
         """H⁺ f of a finite contrast, in scaled coordinates: f·H⁺f is its variance by the information."""
@@ -335,7 +352,14 @@ class LogitFit(Tabular):
             return self.known_covariance @ inside
         return self.finite.project(self._curvature.solve(inside))
 
-    def robust_covariance(self, clusters: Any = None) -> Float64:
+    # The sandwich covariance is H⁺MH⁺, with the information H and the *meat* M = Σ s sᵀ over the scores s of
+    # all choices. A choice of row ij has the score x_ij − Σ_k p_ik x_ik at the probabilities p of β*. So with
+    # the residuals r_ij = n_ij − N_i p_ij, their sums s_i = Σ_j r_ij x_ij over a situation, and the shares
+    # q_ij = n_ij / N_i of its N_i choices,
+    #     M = Σ_i s_i s_iᵀ / N_i + Σ_i N_i Cov_q(x_i).
+    # Where counts are fractions of choices, each situation counts as one choice: M = Σ_i s_i s_iᵀ.
+
+    def robust_covariance(self, clusters: ArrayLike | None = None) -> Float64:
         """The sandwich covariance, shape (n_parameters, n_parameters), for finite contrasts.
 
         ``clusters`` has the cluster (such as the judge) of each situation, for CR2, which needs at least
@@ -344,7 +368,7 @@ class LogitFit(Tabular):
         self.expect()
         problem = self.problem
         if clusters is None:
-            return problem.covariance(self._robust)
+            return problem.covariance(self._sandwich)
         labels = np.asarray(clusters)
         labels = labels if problem.source_situations is None else labels[problem.source_situations]
         if len(labels) != len(problem.situations):
@@ -353,7 +377,7 @@ class LogitFit(Tabular):
                 "each, and build the problem with merge=False"
             )
         groups = np.unique(labels, return_inverse=True)[1].ravel()
-        probability = self._at_limit[0]
+        probability = self._limit.probability
         single = None if problem.is_whole else SingleResiduals(problem.residuals(probability))
         errors = ClusterErrors(problem, probability, self.finite.basis, groups, single=single)
         if errors.n_clusters < FEWEST_CLUSTERS:
@@ -364,38 +388,42 @@ class LogitFit(Tabular):
         return errors.covariance
 
     @cached_property
-    def _robust(self) -> Float64:
+    def _sandwich(self) -> Float64:
+        """H⁺MH⁺ without clusters, in scaled coordinates."""
         self._check()
-        problem, bread = self.problem, self.scaled_covariance
+        problem = self.problem
         meat = problem.rows.scores(self._residuals, None)
-        if self._choices_scatter:
-            share = problem.counts / problem.situations.spread(problem.totals)
-            meat = meat + problem.rows.information(share, problem.totals)
+        if self._repeats:
+            meat = meat + problem.rows.information(self._shares, problem.totals)
         meat = meat / np.outer(problem.scale, problem.scale)
-        return bread @ meat @ bread
+        return self.scaled_covariance @ meat @ self.scaled_covariance
+
+    def _sandwich_variance(self, deviation: Float64) -> float:
+        """(H⁺f)ᵀM(H⁺f) of a contrast f, from ``deviation`` = H⁺f and without the matrix M."""
+        situations = self.problem.situations
+        utilities = self.problem.utilities(deviation)
+        score = situations.sum(self._residuals * utilities)
+        variance = float(score @ score)
+        if self._repeats:
+            away = situations.centre(utilities, self._shares)
+            variance += float(self.problem.counts @ away**2)
+        return variance
 
     @cached_property
     def _residuals(self) -> Float64:
-        """The residual of each row: of its count, or of a single choice where counts are whole."""
-        residuals = self.problem.residuals(self._at_limit[0])
+        """r_ij / √N_i for whole choices, and r_ij for fractions of choices."""
+        residuals = self.problem.residuals(self._limit.probability)
         if not self.problem.is_whole:
             return residuals
         return residuals / self.problem.situations.spread(np.sqrt(self.problem.totals))
 
-    def _robust_variance(self, deviation: Float64) -> float:
-        """The variance of a contrast f by the sandwich without clusters, from H⁺ f."""
-        problem, utilities = self.problem, self.problem.utilities(deviation)
-        score = problem.situations.sum(self._residuals * utilities)
-        variance = float(score @ score)
-        if self._choices_scatter:
-            share = problem.counts / problem.situations.spread(problem.totals)
-            away = utilities - problem.situations.spread(problem.situations.sum(share * utilities))
-            variance += float(problem.counts @ away**2)
-        return variance
+    @property
+    def _shares(self) -> Float64:
+        return self.problem.counts / self.problem.situations.spread(self.problem.totals)
 
     @property
-    def _choices_scatter(self) -> bool:
-        """Whether single choices scatter about the mean of their situation."""
+    def _repeats(self) -> bool:
+        """Whether a situation has several whole choices, so that Cov_q(x_i) is not 0."""
         return bool((self.problem.totals > 1).any()) and self.problem.is_whole
 
     def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
@@ -415,19 +443,23 @@ class LogitFit(Tabular):
         weights = weights_of(names)
         parameters = self.problem.weigh_parameters(weights)
         scaled = self.problem.scaled(parameters)
-        kind, sure = classify(scaled, self.finite, self.identified, lambda: self._cone)
-        sizes = np.abs(scaled[scaled != 0])
-        sure = sure and bool((sizes > CLOSE * sizes.max(initial=0.0)).all())  # else small entries may decide
-        if self.certificate.certified and not sure:
-            exact = classify_in_fractions(self.problem, self.dying, parameters)
-            kind, sure = exact or kind, exact is not None
-        settle = describe_settling(weights, kind)
-        contrast = Contrast(describe_contrast(weights), kind, np.nan, level=level, settle=settle)
+        kind, is_sure = self._decide(parameters, scaled)
+        contrast = contrast_without_numbers(weights, kind, level)
         if kind is ContrastKind.FINITE:
             contrast = self._measure_finite(contrast, scaled)
         elif kind in (ContrastKind.PLUS, ContrastKind.MINUS):
             contrast = self._bound_infinite(contrast, scaled, clusters)
-        return contrast if sure and self.certificate.certified else replace(contrast, certified=False)
+        return contrast if is_sure and self.certificate.certified else replace(contrast, certified=False)
+
+    def _decide(self, parameters: Float64, scaled: Float64) -> Proof:
+        """The class of a contrast, given as weights of the columns as given and in scaled coordinates."""
+        proof = classify(scaled, self.finite, self.identified, lambda: self._cone)
+        sizes = np.abs(scaled[scaled != 0])
+        is_even = bool((sizes > CLOSE * sizes.max(initial=0.0)).all())  # else a tiny weight may decide
+        if (proof.certified and is_even) or not self.certificate.certified:
+            return Proof(proof.kind, proof.certified and is_even)
+        exact = classify_in_fractions(self.problem, self.dying, parameters)
+        return Proof(exact or proof.kind, exact is not None)
 
     def _measure_finite(self, contrast: Contrast, scaled: Float64) -> Contrast:
         """The contrast with its estimate and errors; ``scaled`` has its weights in scaled coordinates."""
@@ -436,22 +468,23 @@ class LogitFit(Tabular):
             contrast,
             value=float(scaled @ self.evidence.beta),
             standard_error=float(np.sqrt(max(scaled @ deviation, 0.0))),
-            robust_error=float(np.sqrt(self._robust_variance(deviation))),
+            robust_error=float(np.sqrt(self._sandwich_variance(deviation))),
             comparisons=self._choices_on_face,
             settle="",
         )
 
     def _bound_infinite(self, contrast: Contrast, scaled: Float64, clusters: Int64 | None) -> Contrast:
         """The contrast with its bound, and the number of choices that prove it."""
-        sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0
-        binding, bound = self._cone.binding(sign * scaled), None
+        sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0  # sign · contrast is +∞
+        bound = None
+        proving_rows = self._cone.rows
+        binding = self._cone.binding(sign * scaled)
         if binding is not None:
-            least = bound_below(
-                self._cone, sign * scaled, binding, self.dying_log_odds, contrast.level, clusters
-            )
+            proving_rows = self._cone.rows[binding]
+            log_odds = self.dying_log_odds
+            least = bound_below(self._cone, sign * scaled, binding, log_odds, contrast.level, clusters)
             bound = None if least is None else float(scaled @ self.evidence.beta) + sign * least
-        rows = self._cone.rows if binding is None else self._cone.rows[binding]
-        situations = np.unique(self.problem.situation_of(rows))
+        situations = np.unique(self.problem.situation_of(proving_rows))
         return replace(
             contrast,
             value=sign * np.inf,
@@ -461,7 +494,7 @@ class LogitFit(Tabular):
         )
 
     def classify(self, weights: Any) -> Any:
-        """The :class:`ContrastKind` of each of many contrasts, the rows of ``weights``."""
+        """The :class:`ContrastKind` of each row of ``weights``, shape (n,), from shape (n, n_parameters)."""
         self._check()
         scaled = self.problem.scaled(np.asarray(weights, np.float64))
         return classify_all(scaled, self.finite, self.identified, self._cone)
@@ -473,16 +506,18 @@ class LogitFit(Tabular):
     @cached_property
     def dying_log_odds(self) -> Float64:
         """Log odds of each dying row against the face of its situation, at β*, shape (n_dying,)."""
-        situations, rows = self.problem.situations, np.flatnonzero(self.dying)
+        situations = self.problem.situations
+        rows = np.flatnonzero(self.dying)
         inside = np.where(self.dying, -np.inf, self._utilities)
         top = situations.top(inside)
-        sums = top + np.log(situations.sum(np.exp(inside - situations.spread(top))))
-        return self._utilities[rows] - sums[self.problem.situation_of(rows)]
+        log_sums = top + np.log(situations.sum(np.exp(inside - situations.spread(top))))
+        return self._utilities[rows] - log_sums[self.problem.situation_of(rows)]
 
     @cached_property
     def _choices_on_face(self) -> float:
-        alive = self.problem.situations.sum((~self.dying).astype(np.float64))
-        return float(self.problem.totals[alive > 1].sum())
+        """The number of choices in situations with two or more rows on the face."""
+        n_alive = self.problem.situations.sum((~self.dying).astype(np.float64))
+        return float(self.problem.totals[n_alive > 1].sum())
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
@@ -497,14 +532,14 @@ class LogitFit(Tabular):
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
+        """What the data say about each parameter by itself."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
         """The table that statsmodels prints; ``robust`` uses sandwich standard errors."""
-        notes = (*self.aliases, self.certificate.verdict)
-        head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
+        head = f"{self._head}, log-likelihood {self._limit.log_likelihood:.4f}"
         readings = tuple(row.reading for row in self.contrasts)
-        return LogitSummary(head, self.contrasts, readings, robust, notes)
+        return LogitSummary(head, self.contrasts, readings, robust, (*self.aliases, self.certificate.verdict))
 
     def _table(self) -> pa.Table:
         rows = self.contrasts
@@ -513,11 +548,7 @@ class LogitFit(Tabular):
                 "parameter": [row.label for row in rows],
                 "kind": [row.kind.value for row in rows],
                 "estimate": [row.value for row in rows],
-                "standard_error": [row.standard_error for row in rows],
-                "robust_error": [row.robust_error for row in rows],
-                "bound": [row.bound for row in rows],
-                "comparisons": [row.comparisons for row in rows],
-                "certified": [row.certified for row in rows],
+                **{name: [getattr(row, name) for row in rows] for name in NUMBERS},
             }
         )
 
@@ -548,7 +579,7 @@ class LogitFit(Tabular):
             self.expect()
 
 
-def _cells(row: Contrast) -> list[str]:
+def _cells(row: Contrast) -> list[str]:  # parameter, estimate, s.e., robust, reading
     if row.kind is ContrastKind.FINITE:
         return [row.label, f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{row.robust_error:.3f}", ""]
     return [row.label, "-" if np.isnan(row.value) else row.kind.value, "-", "-", row.reading]

@@ -52,6 +52,7 @@ class Iterate(NamedTuple):
 
     @property
     def proves_survival(self) -> bool:
+        """Whether the step proves that no pair of the face dies."""
         return (
             self.fall < LARGEST_FALL
             and self.least_probability >= LEAST_PROBABILITY
@@ -68,48 +69,45 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True)
 class NewtonClimb:
-    """Damped Newton steps.
-
-    The climb takes at most ``most_steps``. It stops after ``patience`` steps without a proof (None: never),
-    or with ``until_proof`` as soon as it has a proof. ``reach`` is the largest change of a utility in one
-    step while nothing is proved. Below the decrement ``settled`` the climb takes one last step, whose error
-    is quadratic in the decrement. ``chord`` says that late steps may use the information of an earlier point.
-    Steps stay in the span of the columns of ``basis``, shape (n_parameters, rank), unless it is None.
-    """
+    """The settings of damped Newton steps, and their loop, :meth:`run`."""
 
     most_steps: int = 60
-    patience: int | None = None
-    reach: float = 8.0
-    settled: float = 1e-15
-    until_proof: bool = False
-    chord: bool = True
-    basis: Float64 | None = None
+    patience: int | None = None  # stop after this number of steps without a proof; None: never
+    reach: float = 8.0  # the largest change of a utility in one step while nothing is proved
+    settled: float = 1e-15  # below this decrement the next step, whose error is quadratic in it, is the last
+    until_proof: bool = False  # stop at the first proof
+    chord: bool = True  # late steps may use the information of an earlier point
+    basis: Float64 | None = None  # (n_parameters, rank): stay in the span of its columns
 
     def run(self, problem: ChoiceProblem, face: Bool | None, start: Float64) -> Course:
         """Climb from ``start`` on the alternatives of ``face`` (None: all)."""
         utilities = problem.with_offsets(problem.utilities(start))
         point = ClimbPoint(start, utilities, *problem.probabilities(utilities, face))
-        here, proof, before = self._look(problem, face, point), None, np.inf
+        here = self._look(problem, face, point, None)
+        proof: Iterate | None = None
+        decrement_before = np.inf
         for n_steps in range(self.most_steps + 1):
             proof = here if proof is None and here.proves_survival else proof
+            # a chord step has no fall, and its error is not quadratic: it must be smaller
             if here.decrement <= (1e-6 * self.settled if here.fall == np.inf else self.settled):
                 here = here._replace(point=point._replace(beta=point.beta + here.step))
                 break
-            # on the way to a far maximum each step leaves e⁻¹ of the decrement: that is no floor yet
-            floor = here.decrement < 1e-8 and here.decrement > (0.25 if self.chord else 1.0) * before
-            if floor or n_steps == self.most_steps:
+            # rounding is the floor; on the way to a far maximum each step leaves e⁻¹ of the decrement
+            least_decrease = 0.25 if self.chord else 1.0
+            is_floor = here.decrement < 1e-8 and here.decrement > least_decrease * decrement_before
+            if is_floor or n_steps == self.most_steps:
                 break
             if proof is None and self.patience is not None and n_steps >= self.patience:
                 break
             if proof is not None and self.until_proof:
                 break
-            before, earlier = here.decrement, here
+            decrement_before = here.decrement
             point = self._advance(problem, face, here, damped=proof is None)
-            if self.chord and proof is not None and before < CHORD_DECREMENT:
-                here = self._look(problem, face, point, earlier.curvature)
-                if here.decrement <= max(0.1 * before, 1e-16):
+            if self.chord and proof is not None and decrement_before < CHORD_DECREMENT:
+                here = self._look(problem, face, point, here.curvature)
+                if here.decrement <= max(0.1 * decrement_before, 1e-16):
                     continue  # the earlier information is still good enough
-            here = self._look(problem, face, point)
+            here = self._look(problem, face, point, None)
         return Course(here, proof)
 
     def _advance(
@@ -129,25 +127,18 @@ class NewtonClimb:
             length /= 2
 
     def _look(
-        self,
-        problem: ChoiceProblem,
-        face: Bool | None,
-        point: ClimbPoint,
-        earlier: InformationMatrix | None = None,
+        self, problem: ChoiceProblem, face: Bool | None, point: ClimbPoint, chord: InformationMatrix | None
     ) -> Iterate:
-        """The step at a point, and what it proves.
-
-        With the information of an ``earlier`` point, it is a step of the chord method, and proves nothing.
-        """
+        """The step at a point, and what it proves: nothing if ``chord`` is the information of another."""
         gradient = problem.gradient(problem.residuals(point.probability))
-        curvature = earlier or _curve(problem, face, point)
+        curvature = chord or _curve(problem, face, point)
         step = self._solve(problem, point, curvature, gradient)
         utilities = problem.utilities(step)
         spread = np.sqrt(np.maximum(curvature.diagonal, 0.0))
         remainder = np.abs(gradient - curvature.times(step))
         residual = float(np.max(remainder / np.where(spread > 0, spread, 1.0), initial=0.0))
         fall, least = np.inf, 0.0
-        if earlier is None:
+        if chord is None:
             fall, least = measure_fall(problem, face, point.probability, utilities)
         return Iterate(point, curvature, step, utilities, float(gradient @ step), fall, least, residual)
 
@@ -165,6 +156,7 @@ class NewtonClimb:
 
 
 def _curve(problem: ChoiceProblem, face: Bool | None, point: ClimbPoint) -> InformationMatrix:
+    """The information at a point; at zero it was computed before, for the scale."""
     at_zero = face is None and problem.offsets is None and not point.beta.any()
     if at_zero and problem.graph is None:
         return DenseCurvature(problem.information_at_zero(None))
@@ -178,9 +170,9 @@ def measure_fall(
 
     The only chosen alternative of a situation does not count.
     """
-    situations, means = problem.situations, problem.situations.sum(probability * step_utilities)
-    away = situations.apply(np.subtract, step_utilities.copy(), means)
-    counted = problem.is_pair if face is None else problem.is_pair & face
+    means = problem.situations.sum(probability * step_utilities)
+    away = problem.situations.apply(np.subtract, step_utilities.copy(), means)
+    counted = problem.pairs_of(face)
     if len(problem.shared):  # there other rows were chosen, and form pairs with the reference
         counted = counted.copy()
         counted[problem.shared] = True

@@ -1,5 +1,7 @@
 """The data of a conditional logit: situations, the row of features of each alternative, and the choices.
 
+:meth:`ChoiceProblem.from_rows` and :meth:`ChoiceProblem.from_battles` read them; its other methods compute.
+
 Alternative j of situation i has the row x_ij and the offset o_ij, and was chosen n_ij times. Its probability
 is p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β), and the log-likelihood is ℓ(β) = Σ n_ij log p_ij.
 
@@ -31,7 +33,7 @@ from attomaton.choices.logit.rows import (
     SparseRows,
     most_chosen,
 )
-from attomaton.choices.logit.untyped import csr_array, issparse
+from attomaton.choices.logit.untyped import csr_array, issparse, to_dense
 
 # Most columns with an information matrix, and most that are features: 2,000 take minutes, and the time
 # grows with their cube.
@@ -107,24 +109,24 @@ class ChoiceProblem:
             Constants added to utilities, such as ln m for an option that is offered m times; −inf for an
             alternative that was not offered.
         """
-        values, lengths, times = _check_rows(matrix, sizes, counts)
+        values, n_alternatives, n_chosen = _check_rows(matrix, sizes, counts)
         labels = _check_names(names, values.shape[1])
         _check_sizes(values, labels)
-        fixed = None if offsets is None else _check_offsets(offsets, len(times))
-        use, lengths_used = _find_informative(lengths, times, fixed)
-        complete = bool(use.all())
-        if not complete:
-            values, times = values[use], times[use]
-            fixed = None if fixed is None else fixed[use]
-        situations = Situations.from_sizes(lengths_used[lengths_used > 0])
-        rows, centring = _compare(values, situations, most_chosen(situations, times))
+        fixed = None if offsets is None else _check_offsets(offsets, len(n_chosen))
+        is_used, n_used = _find_informative(n_alternatives, n_chosen, fixed)
+        is_complete = bool(is_used.all())
+        if not is_complete:
+            values, n_chosen = values[is_used], n_chosen[is_used]
+            fixed = None if fixed is None else fixed[is_used]
+        situations = Situations.from_sizes(n_used[n_used > 0])
+        rows, centring = _subtract_references(values, situations, most_chosen(situations, n_chosen))
         return cls(
             rows,
-            times,
+            n_chosen,
             labels,
             offsets=fixed if fixed is not None and fixed.any() else None,
-            source_rows=None if complete else np.flatnonzero(use),
-            source_situations=None if complete else np.flatnonzero(lengths_used),
+            source_rows=None if is_complete else np.flatnonzero(is_used),
+            source_situations=None if is_complete else np.flatnonzero(n_used),
             centring=centring,
         )
 
@@ -161,34 +163,36 @@ class ChoiceProblem:
             Whether to merge battles of the same two items and add up their outcomes. It applies only if there
             are no features and all counts are whole numbers.
         """
-        times = np.asarray(outcomes, np.float64)
-        values = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
+        counts = np.asarray(outcomes, np.float64)
+        values = np.zeros((len(counts), 0)) if features is None else np.asarray(features, np.float64)
         _check_finite(values, "the feature in row")
         _check_sizes(values, names)
-        _check_counts(times.ravel())
-        informative, source = np.asarray(times.sum(axis=1) > 0) & (first != second), None
-        if merge and values.shape[1] == 0 and len(times) and (times % 1 == 0).all():
-            pair, number = np.unique(first * len(items) + second, return_inverse=True)
-            times = np.stack([np.bincount(number, column * informative) for column in times.T], axis=1)
-            first, second = pair // len(items), pair % len(items)
-            informative, values = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
+        _check_counts(counts.ravel())
+        informative = np.asarray(counts.sum(axis=1) > 0) & (first != second)
+        source = None
+        if merge and values.shape[1] == 0 and len(counts) and (counts % 1 == 0).all():
+            pair, pair_of_battle = np.unique(first * len(items) + second, return_inverse=True)
+            counts = np.stack([np.bincount(pair_of_battle, won * informative) for won in counts.T], axis=1)
+            first, second = np.divmod(pair, len(items))
+            informative = counts.sum(axis=1) > 0
+            values = np.zeros((len(pair), 0))
         elif not informative.all():
             source = np.flatnonzero(informative)
         if not informative.all():
             first, second = first[informative], second[informative]
-            times, values = times[informative], values[informative]
-        ties = times.shape[1] == 3
+            counts, values = counts[informative], values[informative]
+        ties = counts.shape[1] == 3
         values, centring = centre_columns(values)
         rows = BattleRows(
-            np.ascontiguousarray(first, np.int64),
-            np.ascontiguousarray(second, np.int64),
-            np.ascontiguousarray(values.T),
-            len(items),
-            ties,
+            first=np.ascontiguousarray(first, np.int64),
+            second=np.ascontiguousarray(second, np.int64),
+            features=np.ascontiguousarray(values.T),
+            n_items=len(items),
+            ties=ties,
         )
         return cls(
             rows,
-            np.asarray(times.ravel(), np.float64),
+            np.asarray(counts.ravel(), np.float64),
             _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters),
             source_situations=source,
             centring=centring.shift(n_columns=len(items)),
@@ -196,6 +200,7 @@ class ChoiceProblem:
 
     @cached_property
     def totals(self) -> Float64:
+        """N_i, the number of choices in each situation, shape (n_situations,)."""
         return self.situations.sum(self.counts)
 
     @property
@@ -204,6 +209,7 @@ class ChoiceProblem:
 
     @cached_property
     def is_whole(self) -> bool:
+        """Whether all counts are whole numbers, so that choices are known one by one."""
         return bool((self.counts % 1 == 0).all())
 
     @property
@@ -218,9 +224,7 @@ class ChoiceProblem:
     @cached_property
     def also_chosen(self) -> Bool:
         """Which rows were chosen but are not the reference: their pairs have choices both ways."""
-        mask = self.counts > 0
-        mask[self.reference] = False
-        return mask
+        return (self.counts > 0) & self.is_pair
 
     @cached_property
     def shared(self) -> Int64:
@@ -236,9 +240,14 @@ class ChoiceProblem:
         mask[self.reference] = False
         return mask
 
+    def pairs_of(self, face: Bool | None) -> Bool:
+        """Which rows of ``face`` are not the reference of their situation."""
+        return self.is_pair if face is None else self.is_pair & face
+
     @cached_property
     def scale(self) -> Float64:
         """A power of two near the spread of each column inside situations; 1 for a column without spread."""
+        # the diagonal of the information at equal probabilities is n_choices · spread²
         if self.graph is None:
             diagonal = np.diag(self._raw_information)
         else:
@@ -287,7 +296,7 @@ class ChoiceProblem:
         """d·β of the pair of each row; 0 at references."""
         values = self.utilities(beta)
         of_reference = values[self.reference]
-        np.negative(values, out=values)
+        np.negative(values, out=values)  # in place: arrays of all rows are large
         return self.situations.apply(np.add, values, of_reference)
 
     def slopes(self, directions: Float64, rows: Int64) -> Float64:
@@ -299,15 +308,15 @@ class ChoiceProblem:
 
     def differences(self, rows: Int64) -> Float64:
         """The differences d of the pairs of ``rows``, shape (n, n_parameters)."""
-        chosen = self.reference[self.situation_of(rows)]
-        return (self.rows.take(chosen) - self.rows.take(rows)) / self.scale
+        references = self.reference[self.situation_of(rows)]
+        return (self.rows.take(references) - self.rows.take(rows)) / self.scale
 
     def situation_of(self, rows: Int64) -> Int64:
         """The situation of each of ``rows``."""
         return np.searchsorted(self.situations.starts, rows, side="right") - 1
 
     def gradient(self, weight: Float64) -> Float64:
-        """Xᵀ w."""
+        """Xᵀ w, shape (n_parameters,); the gradient of ℓ, if w are the residuals."""
         return self.rows.gradient(weight) / self.scale
 
     def information(self, probability: Float64) -> Float64:
@@ -316,7 +325,7 @@ class ChoiceProblem:
 
     @cached_property
     def graph(self) -> Any:
-        """The graph of the pairs that met, whose edges store the information matrix; None if it is dense."""
+        """The ``GameGraph`` of the pairs that met, which stores the information; None if it is dense."""
         rows = self.rows
         if self.dense or not isinstance(rows, BattleRows):
             return None
@@ -332,18 +341,19 @@ class ChoiceProblem:
         return self._curve(probability, self.scale)
 
     def _curve(self, probability: Float64, scale: Float64) -> GraphCurvature:
+        """The information on the graph of games, in coordinates multiplied by ``scale``."""
         rows: Any = self.rows
-        weight, cross, tie = rows.weigh(probability, self.totals)
-        border, corner = rows.join_columns(weight, cross, tie)
-        return GraphCurvature(self.graph, 0.25 * weight, border, corner, scale)
+        weights = rows.weigh(probability, self.totals)
+        border, corner = rows.wide_blocks(weights)
+        return GraphCurvature(self.graph, 0.25 * weights.of_h, border, corner, scale)  # h hᵀ has entries ± ¼
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, a root of the information; None if there are too many rows."""
         if self.situations.n_rows * self.rows.n_parameters > FEW_ENTRIES:
             return None
         inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
-        away = inside - self.situations.spread(self.situations.sum(probability[:, None] * inside))
-        return np.sqrt(probability * self.situations.spread(self.totals))[:, None] * away
+        root_weight = np.sqrt(probability * self.situations.spread(self.totals))
+        return root_weight[:, None] * self.situations.centre(inside, probability[:, None])
 
     def information_at_zero(self, face: Bool | None) -> Float64:
         """The information where all alternatives of ``face`` are equally probable."""
@@ -352,14 +362,14 @@ class ChoiceProblem:
         return self.information(self.even(face))
 
     def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
-        """The probability of each row if only those of ``face`` are offered, and the log-likelihood."""
-        offered = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
-        odds = self.situations.apply(np.subtract, offered, self.situations.top(offered))
-        total = float(self.counts[self._chosen] @ odds[self._chosen])
-        np.exp(odds, out=odds)
+        """p_ij and ℓ if only the rows of ``face`` are offered; ``utilities`` include the offsets."""
+        odds = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
+        self.situations.apply(np.subtract, odds, self.situations.top(odds))
+        chosen_logits = float(self.counts[self._chosen] @ odds[self._chosen])
+        np.exp(odds, out=odds)  # in place from here on: arrays of all rows are large
         sums = self.situations.sum(odds)
         self.situations.apply(np.divide, odds, sums)
-        return odds, total - float(self.totals @ np.log(sums))
+        return odds, chosen_logits - float(self.totals @ np.log(sums))
 
     def with_offsets(self, utilities: Float64) -> Float64:
         """The utilities plus the offsets."""
@@ -373,7 +383,7 @@ class ChoiceProblem:
     def rounding(self, utilities: Float64) -> Float64:
         """A bound on the rounding error of each entry of a gradient at these utilities of battles."""
         rows: Any = self.rows
-        growth = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)
+        growth = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)  # ROUNDINGS holds up to 10
         return growth * np.finfo(np.float64).eps * rows.exposure(self.totals) / self.scale
 
     @cached_property
@@ -408,40 +418,37 @@ def check_columns(number: int, most: int = MOST_FEATURES) -> None:
         )
 
 
-def _find_informative(lengths: Int64, counts: Float64, offsets: Float64 | None) -> tuple[Bool, Int64]:
-    """Rows that were offered in situations where a choice was made between two or more alternatives.
-
-    Second, the number of these rows in each situation.
-    """
+def _find_informative(sizes: Int64, counts: Float64, offsets: Float64 | None) -> tuple[Bool, Int64]:
+    """The rows offered in situations where a choice was made between two or more; their number in each."""
     offered = np.ones(len(counts), bool) if offsets is None else offsets > -np.inf
     wrong = np.flatnonzero((counts > 0) & ~offered)
     if len(wrong):
         raise InvalidSamples(f"row {wrong[0]} was chosen but has the offset −inf; give it a finite offset")
-    situation = np.repeat(np.arange(len(lengths)), lengths)
-    n_offered = np.bincount(situation[offered], minlength=len(lengths))
-    total = np.bincount(situation, counts, minlength=len(lengths))
-    use = offered & ((n_offered > 1) & (total > 0))[situation]
-    return use, np.bincount(situation[use], minlength=len(lengths))
+    situation = np.repeat(np.arange(len(sizes)), sizes)
+    n_offered = np.bincount(situation[offered], minlength=len(sizes))
+    total = np.bincount(situation, counts, minlength=len(sizes))
+    is_used = offered & ((n_offered > 1) & (total > 0))[situation]
+    return is_used, np.bincount(situation[is_used], minlength=len(sizes))
 
 
-def _compare(
+def _subtract_references(
     values: Any, situations: Situations, reference: Int64
 ) -> tuple[DenseRows | SparseRows, Centring]:
     """Subtract the reference row of each situation from its rows, and centre far columns."""
     check_columns(values.shape[1], MOST_PARAMETERS if issparse(values) else MOST_FEATURES)
     if not issparse(values):
-        if situations.size:
+        if situations.size:  # broadcast: the references need not be repeated in memory
             by_situation = values.reshape(len(situations), situations.size, -1)
             differences = (by_situation - values[reference][:, None]).reshape(values.shape)
         else:
             differences = values - situations.spread(values[reference])
         matrix, centring = centre_columns(differences)
         return DenseRows(matrix, situations), centring
-    pick = csr_array(
-        (np.ones(situations.n_rows), (np.arange(situations.n_rows), situations.spread(reference))),
-        shape=(situations.n_rows,) * 2,
-    )
-    matrix = csr_array(values - pick @ values)
+    # the matrix P with (P X)_ij = x_ic for the reference c of situation i
+    n_rows = situations.n_rows
+    ones_at = np.arange(n_rows), situations.spread(reference)
+    reference_of_row = csr_array((np.ones(n_rows), ones_at), shape=(n_rows, n_rows))
+    matrix = csr_array(values - reference_of_row @ values)
     matrix.eliminate_zeros()
     matrix.sort_indices()
     matrix, centring = centre_columns(matrix)
@@ -449,20 +456,21 @@ def _compare(
 
 
 def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:
-    lengths, times = np.asarray(sizes, np.int64), np.asarray(counts, np.float64)
+    """The arguments as arrays that fit together; a sparse matrix with few zeros becomes a dense one."""
+    sizes, counts = np.asarray(sizes, np.int64), np.asarray(counts, np.float64)
     values: Any = csr_array(matrix, dtype=np.float64) if issparse(matrix) else np.asarray(matrix, np.float64)
     if issparse(matrix) and values.nnz > DENSE_SHARE * values.shape[0] * values.shape[1]:
         values = values.toarray()
-    if values.ndim != 2 or len(times) != values.shape[0] or int(lengths.sum()) != len(times):
+    if values.ndim != 2 or len(counts) != values.shape[0] or int(sizes.sum()) != len(counts):
         raise InvalidSamples(
-            f"the matrix has shape {values.shape}, there are {len(times)} counts, and the sizes of "
-            f"situations add up to {int(lengths.sum())}; give one row and one count for each alternative"
+            f"the matrix has shape {values.shape}, there are {len(counts)} counts, and the sizes of "
+            f"situations add up to {int(sizes.sum())}; give one row and one count for each alternative"
         )
-    if len(lengths) and lengths.min() < 0:
+    if len(sizes) and sizes.min() < 0:
         raise InvalidSamples("a situation has a negative number of alternatives; correct the sizes")
     _check_finite(values.data if issparse(values) else values, "the value in row")
-    _check_counts(times)
-    return values, lengths, times
+    _check_counts(counts)
+    return values, sizes, counts
 
 
 def _check_finite(values: Float64, subject: str) -> None:
@@ -476,17 +484,13 @@ def _check_sizes(values: Any, names: Sequence[str]) -> None:
     """Refuse columns whose squares overflow or underflow."""
     if not values.shape[0]:
         return
-    top: Any = np.maximum(_dense(values.max(axis=0)), -_dense(values.min(axis=0)))
-    wrong = np.flatnonzero((top > LARGEST_VALUE) | ((top > 0) & (top < SMALLEST_VALUE)))
+    largest: Any = np.maximum(to_dense(values.max(axis=0)), -to_dense(values.min(axis=0))).ravel()
+    wrong = np.flatnonzero((largest > LARGEST_VALUE) | ((largest > 0) & (largest < SMALLEST_VALUE)))
     if len(wrong):
         raise InvalidSamples(
-            f"column {names[wrong[0]]!r} has values up to {top[wrong[0]]:.3g}; scale the column to values "
-            "near 1"
+            f"column {names[wrong[0]]!r} has values up to {largest[wrong[0]]:.3g}; scale the column to "
+            "values near 1"
         )
-
-
-def _dense(values: Any) -> Any:
-    return values.toarray().ravel() if issparse(values) else np.asarray(values)
 
 
 def _check_counts(counts: Float64) -> None:

@@ -2,14 +2,15 @@
 
 Only differences inside a situation matter. Dense and sparse rows are stored as x_ij − x_ic, where c is the
 most chosen alternative of situation i, its *reference*; battles as ±h and e_tie with h = ½ (x_first −
-x_second). Each method is defined in :class:`DenseRows`; battles compute it without forming rows. Below, p are
-the probabilities of the rows, w weights of the rows, and N_i the number of choices in situation i.
+x_second). Each method is defined in :class:`DenseRows`; battles compute it without forming rows. Arrays over
+rows have an entry for each alternative, situation after situation: ``probability`` has the p_ij, ``weight``
+any weights. ``totals`` has N_i, the number of choices in each situation i. Columns are parameters.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,6 +23,9 @@ CACHED_ITEMS = 256  # items up to which a sum for each pair of them stays in the
 
 # The rounding error of a residual in units of that of float64, as long as utilities are below 10.
 ROUNDINGS = 64
+
+# The factor of 2h in the rows h, −h and e_tie of a battle.
+HALF_SIGNS = np.array([0.5, -0.5, 0.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ class Situations:
         return int(self.starts[-1])
 
     @cached_property
-    def of_row(self) -> Int64:
+    def of_row(self) -> Int64:  # the situation of each row
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def sum(self, values: Float64) -> Float64:
@@ -62,6 +66,10 @@ class Situations:
     def spread(self, values: Any) -> Any:
         """Repeat the value of each situation for its rows."""
         return np.repeat(values, np.diff(self.starts) if self.size is None else self.size, axis=0)
+
+    def centre(self, values: Float64, probability: Float64) -> Float64:
+        """Values minus their mean in the situation, by the probabilities of its rows."""
+        return values - self.spread(self.sum(probability * values))
 
     def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
         """Apply a ufunc to the value of each row and that of its situation, in place."""
@@ -108,25 +116,22 @@ class DenseRows:
         """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, as second moments less those of the means x̄_i."""
         total = np.zeros((self.n_parameters, self.n_parameters))
         root_totals = np.sqrt(totals)
-        root = np.sqrt(self.situations.apply(np.multiply, probability.copy(), totals))
+        root_weight = np.sqrt(self.situations.apply(np.multiply, probability.copy(), totals))  # √(N p)
         size = self.situations.size
         for first, last, rows in self._blocks():
-            block = self.matrix[rows] * root[rows, None]
-            total += block.T @ block
+            weighted = self.matrix[rows] * root_weight[rows, None]
+            total += weighted.T @ weighted
             if size:  # √N x̄ of situations of equal size, by a product for each
                 weight = probability[rows].reshape(-1, 1, size) * root_totals[first:last, None, None]
                 means = np.matmul(weight, self.matrix[rows].reshape(-1, size, self.n_parameters))[:, 0]
             else:
-                block *= np.sqrt(probability[rows])[:, None]  # √N p x: sums to √N x̄
-                means = self._within(first, last).sum(block)
+                weighted *= np.sqrt(probability[rows])[:, None]  # √N p x: sums to √N x̄
+                means = self._within(first, last).sum(weighted)
             total -= means.T @ means
         return total
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """Σ_g s_g s_gᵀ with s_g = Σ w x over the rows of group g; ``groups`` has the group of each situation.
-
-        With None, every situation is a group.
-        """
+        """Σ_g s_g s_gᵀ with s_g = Σ w x over the rows of group g; None: every situation is a group."""
         total = np.zeros((self.n_parameters, self.n_parameters))
         sums = None if groups is None else np.zeros((int(groups.max(initial=-1)) + 1, self.n_parameters))
         for first, last, rows in self._blocks():
@@ -138,6 +143,7 @@ class DenseRows:
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
+        """These rows as a dense matrix."""
         return self.matrix[rows]
 
     def pick(self, rows: Int64) -> Any:
@@ -145,25 +151,26 @@ class DenseRows:
         return csr_array(self.matrix[rows])
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
-        """‖(x_r − x_row) / scale‖ with r the reference of the situation, whose row here is 0."""
+        """‖(x_c − x) / scale‖ of each row x, where c is the reference: here x_c is 0."""
         return np.sqrt(np.square(self.matrix) @ scale**-2.0)
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
-        """(a, b) of every row if all differences x_r − x_row are e_a − e_b, a = b where they are 0."""
-        if self.n_parameters > 1 << 12:
+        """(a, b) of every row x if all differences x_c − x are e_a − e_b, a = b where they are 0."""
+        if self.n_parameters > 1 << 12:  # such differences in more columns come as sparse rows
             return None
         return sparse_arcs(csr_array(self.matrix))
 
     def arrays(self) -> dict[str, Any]:
+        """The arrays that are stored in a folder."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
     def _blocks(self) -> list[tuple[int, int, slice]]:
         """The first and last situation (excluded) of each block, and its rows."""
-        mean = max(self.matrix.size / max(len(self.situations), 1), 1.0)
-        step = max(int(BLOCK_ENTRIES / mean), 1)
-        edges = [*range(0, len(self.situations), step), len(self.situations)]
+        mean_entries = max(self.matrix.size / max(len(self.situations), 1), 1.0)
+        n_together = max(int(BLOCK_ENTRIES / mean_entries), 1)
+        borders = [*range(0, len(self.situations), n_together), len(self.situations)]
         starts = self.situations.starts
-        return [(first, last, slice(starts[first], starts[last])) for first, last in pairwise(edges)]
+        return [(first, last, slice(starts[first], starts[last])) for first, last in pairwise(borders)]
 
     def _within(self, first: int, last: int) -> Situations:
         """The situations of a block, with rows counted from its start."""
@@ -195,8 +202,8 @@ class SparseRows:
         weight = probability * self.situations.spread(totals)
         moments = self._transposed @ self._weighted(weight)
         means = self._sums(probability)
-        shifted = means.T @ (csr_array((totals, (range(len(totals)),) * 2)) @ means)
-        return (moments - shifted).toarray()
+        diagonal_totals = csr_array((totals, (range(len(totals)),) * 2))
+        return (moments - means.T @ (diagonal_totals @ means)).toarray()
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
         sums = self._sums(weight)
@@ -222,11 +229,13 @@ class SparseRows:
         return {**csr, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
 
     def _weighted(self, weight: Float64) -> Any:
+        """The sparse matrix with w x in each row."""
         matrix = self.matrix
         data = matrix.data * np.repeat(weight, np.diff(matrix.indptr))
         return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
     def _sums(self, weight: Float64) -> Any:
+        """The sparse matrix with Σ w x over each situation, shape (n_situations, n_parameters)."""
         size = self.situations.n_rows
         return csr_array((weight, np.arange(size), self.situations.starts)) @ self.matrix
 
@@ -235,26 +244,34 @@ def sparse_arcs(matrix: Any) -> tuple[Int64, Int64] | None:
     """(a, b) of rows −e_a + e_b, and (0, 0) of zero rows; None if a row is neither."""
     matrix = csr_array(matrix)
     matrix.eliminate_zeros()
-    lengths = np.diff(matrix.indptr)
-    pairs = lengths == 2
-    if not (pairs | (lengths == 0)).all():
+    n_entries = np.diff(matrix.indptr)
+    has_two = n_entries == 2
+    if not (has_two | (n_entries == 0)).all():
         return None
-    values, columns = matrix.data.reshape(-1, 2), matrix.indices.reshape(-1, 2)
+    values = matrix.data.reshape(-1, 2)  # of the rows with two entries
+    columns = matrix.indices.reshape(-1, 2)
     if not (np.abs(values) == 1).all() or not (values.sum(axis=1) == 0).all():
         return None
-    ends = np.zeros((2, len(lengths)), np.int64)
-    ends[0, pairs] = np.where(values[:, 0] < 0, columns[:, 0], columns[:, 1])
-    ends[1, pairs] = np.where(values[:, 0] < 0, columns[:, 1], columns[:, 0])
+    ends = np.zeros((2, len(n_entries)), np.int64)
+    ends[0, has_two] = np.where(values[:, 0] < 0, columns[:, 0], columns[:, 1])
+    ends[1, has_two] = np.where(values[:, 0] < 0, columns[:, 1], columns[:, 0])
     return ends[0], ends[1]
+
+
+class BattleWeights(NamedTuple):
+    """The weights of h hᵀ, of h e_tieᵀ + e_tie hᵀ, and of e_tie e_tieᵀ; None without ties."""
+
+    of_h: Float64  # (n_battles,)
+    of_cross: Float64 | None = None
+    of_tie: Float64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BattleRows:
-    """Battles of two items, with or without the outcome "tie": rows h, −h and e_tie.
+    """Battles of two items, with two or three rows: h, −h, and e_tie if a tie is a third alternative.
 
     h = ½ (e_first − e_second + z), where z are the features of the first item less those of the second. The
-    columns are the items, then the features, then the tie if there is one. A battle has two rows, or three if
-    ``ties`` says that a tie is a third alternative.
+    columns are the items, then the features, then the tie if there is one.
     """
 
     first: Int64  # (n_battles,), the first item
@@ -284,7 +301,7 @@ class BattleRows:
         if beta.ndim == 2:
             return np.stack([self.utilities(column) for column in np.ascontiguousarray(beta.T)], axis=1)
         item = 0.5 * beta[: self.n_items]
-        half = item[self.first]
+        half = item[self.first]  # h·β of each battle, in place: there may be millions
         half -= item[self.second]
         if len(self.features):
             half += (0.5 * beta[self._feature_columns]) @ self.features
@@ -298,67 +315,74 @@ class BattleRows:
     def gradient(self, weight: Float64) -> Float64:
         first, second, *tie = self.situations.columns(weight)
         half = 0.5 * (first - second)
-        return np.concatenate([self._sides(half), self.features @ half, [column.sum() for column in tie]])
+        of_tie = [column.sum() for column in tie]
+        return np.concatenate([self._sum_differences(half), self.features @ half, of_tie])
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        return self._gram(*self.weigh(probability, totals))
+        return self._gram(self.weigh(probability, totals))
 
-    def weigh(self, probability: Float64, totals: Float64) -> tuple[Float64, Float64 | None, Float64 | None]:
-        """The weights of h hᵀ, of h e_tieᵀ and of e_tie e_tieᵀ in the information of each battle.
-
-        The first is the variance of the sign of h, 4 p_first p_second + p_tie (1 − p_tie).
-        """
+    def weigh(self, probability: Float64, totals: Float64) -> BattleWeights:
+        """The information of each battle as weights of its outer products."""
+        # that of h hᵀ is the variance of the sign of h, 4 p_first p_second + p_tie (1 − p_tie)
         first, second, *tied = self.situations.columns(probability)
         weight = 4.0 * first * second
         if not tied:
-            return totals * weight, None, None
+            return BattleWeights(totals * weight)
         tie = tied[0]
-        spread = tie * (first + second)
-        weight += spread
-        return totals * weight, totals * (second - first) * tie, totals * spread
+        tie_variance = tie * (first + second)
+        weight += tie_variance
+        return BattleWeights(totals * weight, totals * (second - first) * tie, totals * tie_variance)
 
     def leverage(self, covariance: Float64, probability: Float64, totals: Float64) -> Float64:
-        """The trace of the information of each battle times a matrix of all parameters."""
-        weight, cross, tie = self.weigh(probability, totals)
-        first, second, variance = self.first, self.second, np.diag(covariance)[: self.n_items]
+        """The trace of the information of each battle times ``covariance``, of all parameters."""
+        # hᵀCh = ¼ (C_aa + C_bb − 2 C_ab + Σ_k z_k (2 (C_ak − C_bk) + Σ_l C_kl z_l)) for a battle of a and b
+        weights = self.weigh(probability, totals)
+        first, second = self.first, self.second
+        variance = np.diag(covariance)[: self.n_items]
         border, corner = np.split(covariance[:, self.n_items :], [self.n_items])
         square = variance[first] + variance[second] - 2.0 * covariance[first, second]
         for column, feature in enumerate(self.features):
             joint = corner[column, : len(self.features)] @ self.features
             square += feature * (2.0 * (border[first, column] - border[second, column]) + joint)
-        trace = 0.25 * weight * square
-        if cross is not None and tie is not None:
+        trace = 0.25 * weights.of_h * square
+        if weights.of_cross is not None and weights.of_tie is not None:
             mixed = border[first, -1] - border[second, -1] + corner[-1, : len(self.features)] @ self.features
-            trace += cross * mixed + tie * corner[-1, -1]
+            trace += weights.of_cross * mixed + weights.of_tie * corner[-1, -1]  # 2 hᵀC e_tie is ``mixed``
         return trace
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
         first, second, *tied = self.situations.columns(weight)
-        slope = first - second  # the score of a battle is slope · h + tie · e_tie
-        tie = tied[0] if tied else np.zeros(0)
-        if groups is None:
-            return self._gram(slope**2, slope * tie, tie**2) if tied else self._gram(slope**2)
-        return self._group_scores(slope, tie, groups)
+        along_h = first - second  # the score of a battle is along_h · h + along_tie · e_tie
+        along_tie = tied[0] if tied else np.zeros(0)
+        if groups is not None:
+            return self._group_scores(along_h, along_tie, groups)
+        if not tied:
+            return self._gram(BattleWeights(along_h**2))
+        return self._gram(BattleWeights(along_h**2, along_h * along_tie, along_tie**2))
 
-    def _group_scores(self, slope: Float64, tie: Float64, groups: Int64) -> Float64:
-        """The scores slope · h + tie · e_tie of battles, summed over each group and squared."""
-        size = int(groups.max(initial=-1)) + 1
-        sums = csr_array((0.5 * slope, (groups, self.first)), shape=(size, self.n_parameters))
-        sums = sums - csr_array((0.5 * slope, (groups, self.second)), shape=(size, self.n_parameters))
-        wide = np.zeros((size, len(self.features) + self.ties))
+    def _group_scores(self, along_h: Float64, along_tie: Float64, groups: Int64) -> Float64:
+        """Σ_g s_g s_gᵀ of the scores s_g = Σ along_h · h + along_tie · e_tie over the battles of group g."""
+        n_groups = int(groups.max(initial=-1)) + 1
+        shape = (n_groups, self.n_parameters)
+        of_items = csr_array((0.5 * along_h, (groups, self.first)), shape=shape)
+        of_items = of_items - csr_array((0.5 * along_h, (groups, self.second)), shape=shape)
+        of_others = np.zeros((n_groups, len(self.features) + self.ties))
         for column, feature in enumerate(self.features):
-            wide[:, column] = np.bincount(groups, 0.5 * slope * feature, size)
+            of_others[:, column] = np.bincount(groups, 0.5 * along_h * feature, n_groups)
         if self.ties:
-            wide[:, -1] = np.bincount(groups, tie, size)
-        total: Float64 = (sums.T @ sums).toarray()
-        cross = sums[:, : self.n_items].T @ wide
-        total[: self.n_items, self.n_items :], total[self.n_items :, : self.n_items] = cross, cross.T
-        total[self.n_items :, self.n_items :] = wide.T @ wide
+            of_others[:, -1] = np.bincount(groups, along_tie, n_groups)
+        cross = of_items[:, : self.n_items].T @ of_others
+        total: Float64 = (of_items.T @ of_items).toarray()
+        total[: self.n_items, self.n_items :] = cross
+        total[self.n_items :, : self.n_items] = cross.T
+        total[self.n_items :, self.n_items :] = of_others.T @ of_others
         return total
 
     def take(self, rows: Int64) -> Float64:
-        battle, alternative, sign = self._locate(rows)
-        taken, number = np.zeros((len(rows), self.n_parameters)), np.arange(len(rows))
+        battle, alternative = np.divmod(rows, 2 + self.ties)
+        sign = HALF_SIGNS[alternative]
+        number = np.arange(len(rows))
+        taken = np.zeros((len(rows), self.n_parameters))
         taken[number, self.first[battle]] = sign
         taken[number, self.second[battle]] -= sign  # 0 for an item against itself
         taken[:, self._feature_columns] = sign[:, None] * self.features[:, battle].T
@@ -367,89 +391,83 @@ class BattleRows:
         return taken
 
     def pick(self, rows: Int64) -> Any:
-        battle, _, sign = self._locate(rows)
-        ends = np.stack([self.first[battle], self.second[battle]], axis=1)
-        signs, number = np.outer(sign, [1.0, -1.0]), 2 * np.arange(len(rows) + 1)
-        return csr_array((signs.ravel(), ends.ravel(), number), shape=(len(rows), self.n_items))
-
-    def _locate(self, rows: Int64) -> tuple[Int64, Int64, Float64]:
-        """The battle of each row, its alternative (first, second, tie), and the factor of 2h there."""
         battle, alternative = np.divmod(rows, 2 + self.ties)
-        return battle, alternative, np.array([0.5, -0.5, 0.0])[alternative]
+        ends = np.stack([self.first[battle], self.second[battle]], axis=1)
+        entries = np.outer(HALF_SIGNS[alternative], [1.0, -1.0])
+        starts = 2 * np.arange(len(rows) + 1)  # every row has two entries
+        return csr_array((entries.ravel(), ends.ravel(), starts), shape=(len(rows), self.n_items))
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:
         """‖2h‖ between the two items, √(‖h‖² + 1) between an item and the tie, in units of ``scale``."""
         inverse = scale**-2.0
         square = inverse[self.first] + inverse[self.second]
         square[self.first == self.second] = 0.0
-        square = 0.25 * (square + inverse[self._feature_columns] @ np.square(self.features))
-        size = 2 + self.ties
-        chosen = reference - np.arange(len(self.first)) * size
-        result = np.zeros((len(square), size))
-        between = np.sqrt(square + inverse[-1]) if self.ties else square
-        for column in range(size):
-            distance = 2.0 * np.sqrt(square) if column < 2 else between
-            away = np.where(chosen == 2, between, distance)
-            result[:, column] = np.where(chosen == column, 0.0, away)
+        square = 0.25 * (square + inverse[self._feature_columns] @ np.square(self.features))  # ‖h‖²
+        chosen = reference - self.situations.starts[:-1]  # 0, 1, or 2 for a tie
+        result = np.zeros((len(square), 2 + self.ties))
+        to_tie = np.sqrt(square + inverse[-1]) if self.ties else square
+        for alternative in range(2 + self.ties):
+            from_item = 2.0 * np.sqrt(square) if alternative < 2 else to_tie
+            distance = np.where(chosen == 2, to_tie, from_item)
+            result[:, alternative] = np.where(chosen == alternative, 0.0, distance)
         return result.ravel()
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
         if self.ties or len(self.features):
             return None
-        reverse = np.repeat(reference % 2 == 1, 2)
+        # battle i has the rows 2i, where the first item was chosen, and 2i + 1, where the second was
+        second_won = np.repeat(reference % 2 == 1, 2)
         first, second = np.repeat(self.first, 2), np.repeat(self.second, 2)
-        winner, loser = np.where(reverse, second, first), np.where(reverse, first, second)
-        loser[reference] = winner[reference]
+        winner, loser = np.where(second_won, second, first), np.where(second_won, first, second)
+        loser[reference] = winner[reference]  # the difference of the reference to itself is 0
         return winner, loser
 
     def arrays(self) -> dict[str, Any]:
         sizes = np.array([self.n_items, int(self.ties)])
         return {"first": self.first, "second": self.second, "features": self.features, "sizes": sizes}
 
-    def _sides(self, weight: Float64) -> Float64:
+    def _sum_differences(self, weight: Float64) -> Float64:
         """Σ w (e_first − e_second), shape (n_items,); by pairs where all pairs fit into the cache."""
         size = self.n_items
         if size <= CACHED_ITEMS:
-            met = np.bincount(self._pair, weight, size**2).reshape(size, size)
-            return met.sum(axis=1) - met.sum(axis=0)
+            of_pairs = np.bincount(self._pair, weight, size**2).reshape(size, size)
+            return of_pairs.sum(axis=1) - of_pairs.sum(axis=0)
         sums: Any = np.bincount(self.first, weight, size) - np.bincount(self.second, weight, size)
         return sums
 
-    def join_columns(
-        self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None
-    ) -> tuple[Float64, Float64]:
+    def wide_blocks(self, weights: BattleWeights) -> tuple[Float64, Float64]:
         """The blocks of :meth:`_gram` for features and tie: items by these, and these by these."""
         n_features = len(self.features)
         border = np.zeros((self.n_items, n_features + self.ties))
         corner = np.zeros((n_features + self.ties,) * 2)
         weighted = np.empty_like(self.features)
         for column, feature in enumerate(self.features):
-            np.multiply(feature, weight, out=weighted[column])
-            border[:, column] = 0.25 * self._sides(weighted[column])
+            np.multiply(feature, weights.of_h, out=weighted[column])
+            border[:, column] = 0.25 * self._sum_differences(weighted[column])
         corner[:n_features, :n_features] = 0.25 * (weighted @ self.features.T)
-        if cross is not None and tie is not None:
-            border[:, -1] = 0.5 * self._sides(cross)
-            corner[:n_features, -1] = 0.5 * (self.features @ cross)
-            corner[-1, -1] = tie.sum()
+        if weights.of_cross is not None and weights.of_tie is not None:
+            border[:, -1] = 0.5 * self._sum_differences(weights.of_cross)
+            corner[:n_features, -1] = 0.5 * (self.features @ weights.of_cross)
+            corner[-1, -1] = weights.of_tie.sum()
         upper = np.triu(corner, 1)
         return border, upper + upper.T + np.diag(np.diag(corner))
 
     def exposure(self, totals: Float64) -> Float64:
         """Σ N |x| times the number of terms, for each parameter: rounding of a gradient scales with it."""
-        size, n_battles = self.n_items, len(self.first)
         ends = np.concatenate([self.first, self.second])
-        often: Any = np.bincount(ends, minlength=size)
-        items = np.bincount(ends, np.tile(totals, 2), size) * (often + ROUNDINGS)
-        wide = np.append(np.abs(self.features) @ totals, [totals.sum()] * self.ties)
-        return np.concatenate([items, wide * (n_battles + ROUNDINGS)])
+        n_terms: Any = np.bincount(ends, minlength=self.n_items)
+        of_items = np.bincount(ends, np.tile(totals, 2), self.n_items) * (n_terms + ROUNDINGS)
+        of_others = np.append(np.abs(self.features) @ totals, [totals.sum()] * self.ties)
+        return np.concatenate([of_items, of_others * (len(self.first) + ROUNDINGS)])
 
-    def _gram(self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None) -> Float64:
-        """Σ w h hᵀ + Σ cross (h e_tieᵀ + e_tie hᵀ) + Σ tie · e_tie e_tieᵀ."""
+    def _gram(self, weights: BattleWeights) -> Float64:
+        """The sum over battles of the weighted outer products, shape (n_parameters, n_parameters)."""
         size = self.n_items
         total = np.zeros((self.n_parameters, self.n_parameters))
-        met = np.bincount(self._pair, weight, size**2).reshape(size, size)
-        total[:size, :size] = 0.25 * (np.diag(met.sum(axis=0) + met.sum(axis=1)) - met - met.T)
-        total[:size, size:], total[size:, size:] = self.join_columns(weight, cross, tie)
+        of_pairs = np.bincount(self._pair, weights.of_h, size**2).reshape(size, size)
+        degree = of_pairs.sum(axis=0) + of_pairs.sum(axis=1)
+        total[:size, :size] = 0.25 * (np.diag(degree) - of_pairs - of_pairs.T)
+        total[:size, size:], total[size:, size:] = self.wide_blocks(weights)
         total[size:, :size] = total[:size, size:].T
         return total
 
@@ -460,8 +478,8 @@ ChoiceRows = DenseRows | SparseRows | BattleRows
 def most_chosen(situations: Situations, counts: Float64) -> Int64:
     """The most chosen row of each situation, the first if there are several."""
     rows = np.flatnonzero(counts > 0)
-    if len(rows) == len(situations):
+    if len(rows) == len(situations):  # one in each situation, which all have a choice
         return rows
-    number = rows // situations.size if situations.size else situations.of_row[rows]
-    rows = rows[np.lexsort((rows, -counts[rows], number))]
-    return rows[np.diff(np.sort(number), prepend=-1) > 0]
+    situation = rows // situations.size if situations.size else situations.of_row[rows]
+    rows = rows[np.lexsort((rows, -counts[rows], situation))]
+    return rows[np.diff(np.sort(situation), prepend=-1) > 0]  # the first row of each situation

@@ -11,6 +11,7 @@ import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.curvature import root_diagonal
 from attomaton.choices.logit.problem import FEW_ENTRIES, MOST_PARAMETERS, ChoiceProblem
 from attomaton.choices.logit.untyped import linalg
 
@@ -25,17 +26,13 @@ SPAN_ROUNDING = 4e-15
 
 
 class DenseSpan(NamedTuple):
-    """A span and its complement as dense orthonormal bases.
-
-    ``least_kept`` and ``largest_dropped`` are the singular values next to the cut, as shares of the largest.
-    ``leak`` is the largest |d·b| / ‖d‖ over differences d of the face and columns b of the complement.
-    """
+    """A span and its complement as dense orthonormal bases."""
 
     basis: Float64  # (n_parameters, rank)
     complement: Float64  # (n_parameters, n_parameters − rank)
-    least_kept: float
+    least_kept: float  # the singular values next to the cut, as shares of the largest
     largest_dropped: float
-    leak: float
+    leak: float  # the largest |d·b| / ‖d‖ over differences d of the face and columns b of the complement
 
     @property
     def rank(self) -> int:
@@ -47,9 +44,11 @@ class DenseSpan(NamedTuple):
         return self.complement
 
     def project(self, vector: Float64) -> Float64:
+        """The component of a vector in the span."""
         return self.basis @ (self.basis.T @ vector)
 
     def reject(self, vector: Float64) -> Float64:
+        """The component of a vector outside the span."""
         return self.complement @ (self.complement.T @ vector)
 
 
@@ -57,20 +56,19 @@ class DenseSpan(NamedTuple):
 class GraphSpan:
     """A span on the graph of games, whose complement has a vector for each component of items, and aliases.
 
-    ``component`` is the component of each item. The vector of a component is ``scale`` at its items and 0
-    elsewhere. The columns of ``aliases`` are orthonormal and orthogonal to these vectors. The numbers are
-    those of :class:`DenseSpan`.
+    The vector of a component is ``scale`` at its items and 0 elsewhere.
     """
 
-    component: Int64
-    scale: Float64
-    aliases: Float64
-    least_kept: float
+    component: Int64  # (n_items,), the component of each item
+    scale: Float64  # (n_parameters,)
+    aliases: Float64  # orthonormal columns, orthogonal to the vectors of components
+    least_kept: float  # this and the following numbers are those of :class:`DenseSpan`
     largest_dropped: float
     leak: float
 
     @cached_property
     def _squares(self) -> Float64:
+        """The squared length of the vector of each component."""
         squares: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
         return squares
 
@@ -82,27 +80,25 @@ class GraphSpan:
         return vector - self.reject(vector)
 
     def reject(self, vector: Float64) -> Float64:
-        rejected, scale = self.aliases @ (self.aliases.T @ vector), self.scale[: len(self.component)]
+        rejected = self.aliases @ (self.aliases.T @ vector)
+        scale = self.scale[: len(self.component)]  # of the items, which are the first columns
         means = np.bincount(self.component, scale * vector[: len(scale)]) / self._squares
         rejected[: len(scale)] += scale * means[self.component]
         return rejected
 
-    @property
-    def complement(self) -> Float64:
-        return self._bases[1]
-
-    @property
-    def basis(self) -> Float64:
-        return self._bases[0]
-
     @cached_property
-    def _bases(self) -> tuple[Float64, Float64]:
-        size = len(self.component)
+    def complement(self) -> Float64:
+        """A dense orthonormal basis: the vectors of components, divided by their lengths, and the aliases."""
+        n_items = len(self.component)
         check_dense(len(self.scale))
         units = np.zeros((len(self.scale), len(self._squares)))
-        units[np.arange(size), self.component] = self.scale[:size] / np.sqrt(self._squares)[self.component]
-        complement = np.hstack([units, self.aliases])
-        return _split(complement)[1], complement
+        lengths = np.sqrt(self._squares)[self.component]
+        units[np.arange(n_items), self.component] = self.scale[:n_items] / lengths
+        return np.hstack([units, self.aliases])
+
+    @cached_property
+    def basis(self) -> Float64:
+        return _split(self.complement)[1]
 
 
 Span = DenseSpan | GraphSpan
@@ -110,9 +106,8 @@ Span = DenseSpan | GraphSpan
 
 def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
     """The span of a face on the graph of games, where games with both sides on the face join items."""
-    graph, situations = problem.graph, problem.situations
-    joined = None if face is None else situations.sum(face.astype(np.float64)) > 1
-    component = graph.components(joined)
+    joins = None if face is None else problem.situations.sum(face.astype(np.float64)) > 1
+    component = problem.graph.components(joins)
     curvature = problem.curvature(problem.even(face))
     plain = GraphSpan(
         component, problem.scale, np.zeros((len(problem.scale), 0)), curvature.least**0.5, 0.0, 0.0
@@ -122,8 +117,7 @@ def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
         return plain
     aliases = np.stack([plain.project(column) for column in aliases.T], axis=1)
     aliases = linalg.qr(aliases, mode="economic", check_finite=False)[0]
-    inside = problem.is_pair if face is None else problem.is_pair & face
-    return replace(plain, aliases=aliases, leak=_measure_leak(problem, inside, aliases))
+    return replace(plain, aliases=aliases, leak=_measure_leak(problem, problem.pairs_of(face), aliases))
 
 
 def check_dense(size: int) -> None:
@@ -139,31 +133,30 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
     """The span of the pair differences of ``face`` (None: all rows)."""
     if problem.graph is not None:
         return span_on_graph(problem, face)
-    inside = problem.is_pair if face is None else problem.is_pair & face
-    rows = np.flatnonzero(inside)
+    rows = np.flatnonzero(problem.pairs_of(face))
     if len(rows) * problem.rows.n_parameters <= FEW_ENTRIES:
         return span_of_vectors(problem.differences(rows), problem.rows.n_parameters)
-    return _span_of_many(problem, face, inside)
+    return _span_of_many(problem, face)
 
 
-def _span_of_many(problem: ChoiceProblem, face: Bool | None, inside: Bool) -> DenseSpan:
-    """The span of the pairs ``inside`` the face, by eigenvalues of their information."""
+def _span_of_many(problem: ChoiceProblem, face: Bool | None) -> DenseSpan:
+    """The span of the pairs of a face, by eigenvalues of their information."""
+    pairs = problem.pairs_of(face)
     information = problem.information_at_zero(face)
-    scale = np.sqrt(np.maximum(np.diag(information), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = root_diagonal(information)
     values, vectors = linalg.eigh(information / np.outer(scale, scale), check_finite=False)
     large = values > GRAM_CUT * max(float(values[-1]), 1e-300)
     basis, complement = _split(scale[:, None] * vectors[:, large])
     top = max(float(values[-1]), 1e-300)
     smallest = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
     dropped = float(np.sqrt(max(values[~large][-1], 0.0) / top)) if (~large).any() else 0.0
-    leak = _measure_leak(problem, inside, complement)
+    leak = _measure_leak(problem, pairs, complement)
     for _ in range(2):
         if leak <= SPAN_ROUNDING:
             break
         complement = _refine(problem, face, information, basis, complement)
         basis = _split(complement)[1]
-        leak = _measure_leak(problem, inside, complement)
+        leak = _measure_leak(problem, pairs, complement)
     return DenseSpan(basis, complement, smallest, dropped, leak)
 
 
@@ -176,10 +169,11 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     values, right = linalg.svd(_reduce(directions), check_finite=False)[1:]
     values = np.concatenate([values, np.zeros(size - len(values))])
     rank = int((values > CUT * values[0]).sum())
-    basis, complement = right[:rank].T, right[rank:].T
+    complement = right[rank:].T
     leak = float(np.abs(directions @ complement).max(initial=0.0))
-    smallest, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
-    return DenseSpan(basis, complement, float(smallest), float(dropped), leak)
+    smallest = float(values[rank - 1] / values[0])
+    dropped = float(values[rank] / values[0]) if rank < size else 0.0
+    return DenseSpan(right[:rank].T, complement, smallest, dropped, leak)
 
 
 def _reduce(rows: Float64) -> Float64:
@@ -204,10 +198,11 @@ def _split(columns: Float64) -> tuple[Float64, Float64]:
     return whole[:, :rank], whole[:, rank:]
 
 
-def _measure_leak(problem: ChoiceProblem, inside: Bool, complement: Float64) -> float:
+def _measure_leak(problem: ChoiceProblem, pairs: Bool, complement: Float64) -> float:
+    """The largest |d·b| / ‖d‖ over the differences d of ``pairs`` and columns b of the complement."""
     if complement.shape[1] == 0:
         return 0.0
-    norm = np.where(inside & (problem.norms > 0), problem.norms, np.inf)
+    norm = np.where(pairs & (problem.norms > 0), problem.norms, np.inf)
     worst = 0.0
     for column in complement.T:
         worst = max(worst, float((np.abs(problem.gaps(column)) / norm).max(initial=0.0)))
@@ -222,8 +217,7 @@ def _refine(
     weight = problem.situations.spread(problem.totals) * even
     images = list[Float64]()
     for column in complement.T:
-        utilities = problem.utilities(column)
-        away = utilities - problem.situations.spread(problem.situations.sum(even * utilities))
+        away = problem.situations.centre(problem.utilities(column), even)
         images.append(problem.gradient(weight * away))
     inner = basis.T @ information @ basis
     correction = basis @ linalg.solve(inner, basis.T @ np.stack(images, axis=1), assume_a="sym")

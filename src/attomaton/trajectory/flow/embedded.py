@@ -28,32 +28,27 @@ _linalg: Any = np.linalg
 
 
 class Losers(NamedTuple):
-    """The tokens of each choice that are not the label, concatenated over choices.
+    """The tokens x of each choice that are not the label y, concatenated over choices."""
 
-    ``directions`` (n_losers, n_coordinates) times coordinates is the score of a loser minus that of the
-    label, ``log_odds`` (n_losers,) is ln m_x − ln m_y for their multiplicities. The losers of choice i are
-    those from ``offsets[i]`` to ``offsets[i + 1]``; ``weight`` (n_choices,) is its count divided by the
-    number of samples.
-    """
-
-    directions: Float64
-    log_odds: Float64
-    offsets: Int64
-    weight: Float64
+    directions: Float64  # (n_losers, n_coordinates): times coordinates, the score of x minus that of y
+    log_odds: Float64  # (n_losers,), ln m_x − ln m_y for the multiplicities m
+    offsets: Int64  # (n_choices + 1,), where the losers of each choice begin and end
+    weight: Float64  # (n_choices,), the count of the choice divided by the number of samples
 
 
 class LossExpansion:
     """Slope and curvature of the loss at one point after another, in two work arrays."""
 
     def __init__(self, losers: Losers) -> None:
-        self._losers, size = losers, losers.directions.shape[1]
-        self._rooted, self._means = np.empty_like(losers.directions), np.empty((len(losers.weight), size))
+        self._losers = losers
+        self._rooted = np.empty_like(losers.directions)  # √(weight p) a of each loser
+        self._means = np.empty((len(losers.weight), losers.directions.shape[1]))  # √weight Σ p a
 
     def at(self, point: Float64) -> tuple[Float64, Float64]:
         """The slope, shape (n_coordinates,), and the curvature, shape (n_coordinates, n_coordinates)."""
-        slope, rooted, means = np.empty_like(point), self._rooted, self._means
-        expand_embedded(self._losers, point, slope, rooted, means)
-        return slope, rooted.T @ rooted - means.T @ means
+        slope = np.empty_like(point)
+        expand_embedded(self._losers, point, slope, self._rooted, self._means)  # writes into the arrays
+        return slope, self._rooted.T @ self._rooted - self._means.T @ self._means
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +120,7 @@ class EmbeddedFlow:
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
     def lengths(self, move: Float64) -> Float64:
+        """The length of a change of the coordinates, as the only block, shape (1,)."""
         return np.array([np.linalg.norm(move)], np.float64)
 
     def spread(self, values: Float64) -> Float64:
@@ -139,13 +135,13 @@ def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> 
     """
     problem, component = loss.problem, loss.component
     lengths = np.diff(problem.offsets)
-    winner = np.repeat(problem.winner, lengths)
+    winner = np.repeat(problem.winner, lengths)  # of the choice of each alternative
     is_loser = problem.alternative != winner
     odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~is_loser], lengths)
     loser, winner = problem.alternative[is_loser], winner[is_loser]
     directions = basis.nodes[loss.nodes[loser]] - basis.nodes[loss.nodes[winner]]
     is_tie = component[loser] == component[winner]
-    directions[is_tie, basis.n_cyclic :] = 0.0
+    directions[is_tie, basis.n_cyclic :] = 0.0  # zero up to rounding: ties lie in the cyclic subspace
     weight = problem.count / loss.n_samples
     log_odds = np.where(is_tie, odds[is_loser], -np.inf) if inside else odds[is_loser]
     return EmbeddedFlow(Losers(np.ascontiguousarray(directions), log_odds, offsets_of(lengths - 1), weight))
