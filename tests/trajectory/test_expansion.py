@@ -9,6 +9,7 @@ from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.trajectory import residual
 from attomaton.trajectory.residual import Priorities, find_degenerate, find_zero_multipliers
 
 
@@ -163,3 +164,13 @@ def test_degenerate_directions_are_those_without_a_multiplier(repeats):
     )
     found = find_zero_multipliers(np.repeat(directions, repeats, axis=0), multipliers @ directions)
     assert found.tolist() == np.repeat(multipliers == 0, repeats).tolist()
+
+
+def test_the_rate_of_a_large_block_is_that_of_the_dense_matrix_and_the_same_in_every_run(monkeypatch):
+    above = np.arange(599)
+    flow = np.random.default_rng(4).uniform(0.5, 2, 599)
+    block = above, above + 1, flow, np.sqrt(np.random.default_rng(5).uniform(0.5, 2, 600))
+    sparse = [residual._second_eigenvalue(*block) for _ in range(3)]
+    monkeypatch.setattr(residual, "DENSE_COMPONENTS", 600)
+    np.testing.assert_allclose(sparse[0], residual._second_eigenvalue(*block), rtol=1e-6)
+    assert len(set(sparse)) == 1

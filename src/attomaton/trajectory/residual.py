@@ -266,7 +266,9 @@ def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64)
     from scipy.sparse.linalg import eigsh  # takes long to import, so only when needed
 
     # the two eigenvalues nearest to a shift just below 0, at which the matrix is still invertible
-    smallest = eigsh(matrix.tocsc(), k=2, sigma=-1e-6, which="LM", return_eigenvectors=False)
+    # Without a start vector, eigsh would draw one, and the last digits would differ between two runs.
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    smallest = eigsh(matrix.tocsc(), k=2, sigma=-1e-6, which="LM", v0=start, return_eigenvectors=False)
     return float(np.sort(smallest)[1])
 
 
