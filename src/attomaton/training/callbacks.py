@@ -45,6 +45,7 @@ class Watch(Checked):
         return max(steps // 200, 1) if self.every is None else self.every
 
 
+# A callback that is closed at the end of a with block.
 class _Closing:
     def __enter__(self) -> Self:
         return self
@@ -77,7 +78,7 @@ class TensorBoard(_Closing):
 
     def close(self) -> None:
         """Flush and close the event files, if there are any."""
-        if "_writer" in self.__dict__:
+        if "_writer" in self.__dict__:  # `cached_property` keeps it there after the first record
             self._writer.close()
 
     @cached_property
@@ -88,10 +89,7 @@ class TensorBoard(_Closing):
 
 @dataclass(frozen=True, eq=False)
 class _Tracker(_Closing):
-    """A package whose ``init(project=…, **settings)`` begins a run with ``log`` and ``finish``.
-
-    The run begins with the first record. Use it as a context manager, or call :meth:`close` at the end.
-    """
+    """A package whose ``init(project=…, **settings)`` begins a run; use it as a context manager."""
 
     project: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -5,6 +5,8 @@ line per record), ``checkpoints/STEP.safetensors``, at the end ``trace.safetenso
 with the settings and the digest of every file. A checkpoint contains the parameters, the state of the step,
 the records since the previous checkpoint, and the digest of the previous checkpoint. So its size does not
 grow during a run, and a missing checkpoint is detected.
+
+:func:`open_training` opens a run for the training loop; :func:`read_trace` reads a finished run.
 """
 
 import json
@@ -47,12 +49,23 @@ from attomaton.graphs.origin import check_origin
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import DeepTrace, StepRecord, Trace, stack_records
 
-TRAINING_FOLDER, TRACE_FILE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
+TRAINING_FOLDER = KIND.name
+TRACE_FILE = "trace.safetensors"
+CHECKPOINTS = "checkpoints"
 LINES = "trace.jsonl"
-# The files of a training run; checkpoints are named after their step.
-TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
 
-NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
+# Checkpoints are named after their step, with zeros in front so that names sort like steps.
+STEP_DIGITS = 12
+TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * STEP_DIGITS}.safetensors")
+
+# Longer numbers in the name of a file do not fit into int64.
+LONGEST_NUMBER = 18
+
+# In place of a digest in the first checkpoint.
+NO_CHECKPOINT = "none"
+
+# A run has about this many checkpoints by default.
+DEFAULT_CHECKPOINTS = 20
 
 
 @dataclass(frozen=True)
@@ -86,21 +99,18 @@ class Store(Checked):
 
     def interval(self, steps: int) -> int:
         """Steps between checkpoints of a run with this many steps."""
-        return max(steps // 20, 1) if self.every is None else self.every
+        return max(steps // DEFAULT_CHECKPOINTS, 1) if self.every is None else self.every
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A run after ``step`` steps, from which it can be resumed; ``finished`` if no step is left to take.
-
-    ``state`` is the state of the step, ``records`` are those since the previous checkpoint.
-    """
+    """A run after ``step`` steps, from which it can be resumed."""
 
     step: int
     parameters: tuple[Float64, ...]
-    state: tuple[Float64, ...]
-    records: tuple[StepRecord, ...]
-    finished: bool
+    state: tuple[Float64, ...]  # of the update rule, such as Adam's running means
+    records: tuple[StepRecord, ...]  # in a file those since the previous checkpoint, else all records so far
+    finished: bool  # whether no step is left to take
 
 
 class TrainingFiles:
@@ -110,19 +120,19 @@ class TrainingFiles:
         self._building = building
         self._settings = settings
         self._skipped = asdict(skipped)
-        self._previous = NO_CHECKPOINT
+        self._previous = NO_CHECKPOINT  # the digest of the last checkpoint
         self._lines = building.folder / LINES
 
     def log(self, record: StepRecord) -> None:
+        """Append a record to ``trace.jsonl``."""
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_log_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        arrays: dict[str, NDArray[Any]] = {
-            f"{name}/{index}": array
-            for name in ("parameters", "state")
-            for index, array in enumerate(getattr(checkpoint, name))
-        }
+        """Write a checkpoint, with the digest of the checkpoint before it."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in ("parameters", "state"):
+            arrays |= {f"{name}/{index}": array for index, array in enumerate(getattr(checkpoint, name))}
         if checkpoint.records:
             steps, weights, losses = stack_records(checkpoint.records)
             arrays |= {"records/step": steps, "records/weights": weights, "records/losses": losses}
@@ -134,7 +144,8 @@ class TrainingFiles:
         folder = self._building.folder / CHECKPOINTS
         with explained(folder):
             folder.mkdir(exist_ok=True)
-            written = write_arrays(folder / f"{checkpoint.step:012d}.safetensors", arrays, about)
+            file = folder / f"{checkpoint.step:0{STEP_DIGITS}d}.safetensors"
+            written = write_arrays(file, arrays, about)
         self._previous = written["sha256"]
 
     def finish(self, trace: Trace | DeepTrace) -> None:
@@ -159,16 +170,13 @@ class TrainingFiles:
 def open_training(
     store: Store | None, settings: Mapping[str, Any], corpora: Sequence[Samples]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    """The files to write, if any, and the checkpoint to resume from; a finished run is only read.
-
-    The lock of the run folder is held until the end.
-    """
+    """The files to write, if any, and the checkpoint to resume from; a finished run is only read."""
     if store is None:
         yield None, None
         return
     run = folders.resolve_target(store.path)
-    settings = json.loads(json.dumps(settings))
-    with folders.lock_target(run) as lock:
+    settings = json.loads(json.dumps(settings))  # in the form that is read back: tuples become lists
+    with folders.lock_target(run) as lock:  # until the end of the run
         with explained(run):
             _prepare_run(run, corpora, lock)
             finished = _is_finished(run / TRAINING_FOLDER, store, settings, lock)
@@ -184,7 +192,7 @@ def open_training(
             lock=lock,
             about={"settings": settings},
         ) as building:
-            skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()
+            skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()  # each corpus once
             files = TrainingFiles(building, settings, sum(skipped, NOTHING_SKIPPED))
             yield files, files.resume()
 
@@ -202,13 +210,10 @@ def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
 
 
 def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
-    """Whether the run is complete, so that it only has to be read; refuse a run that may not be changed.
-
-    Unfinished runs that may be overwritten are removed.
-    """
+    """Whether the run is complete, so that it only has to be read; refuse a run that may not be changed."""
     partials = find_partials(target)
     unfinished = [path for path in partials if is_partial(path)]
-    altered = [path for path in partials if path not in unfinished and take_stock(path) is None]
+    altered = [path for path in partials if path not in unfinished and take_stock(path) is None]  # unreadable
     if altered and store.resume:
         raise CorruptRun(f"{altered[0] / PARTIAL} is truncated or altered; train again without resume")
     stored = _read_settings(unfinished[0] / PARTIAL if unfinished else target / MANIFEST)
@@ -218,7 +223,7 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
         return False
     difference = first_difference(dict(settings), stored)
     if store.resume and difference is None:
-        return not unfinished
+        return not unfinished  # `build_folder` takes up the unfinished folder
     if not store.overwrite and store.resume:
         raise MismatchedParts(
             f"the run in {show_path(target.parent)} has other settings: {difference}; resume it with its "
@@ -230,11 +235,12 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
             f"{show_path(target.parent)} already contains {state}; continue it with --resume (in Python: "
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
-    for path in unfinished:
+    for path in unfinished:  # those may be overwritten
         drop_partial(path, lock)
     return False
 
 
+# The settings in the manifest of a finished run, or in the record of an unfinished one (below "about").
 def _read_settings(path: Path) -> dict[str, Any] | None:
     record = read_sealed(path) or {}
     about = record.get("about") if path.name == PARTIAL else record
@@ -242,6 +248,7 @@ def _read_settings(path: Path) -> dict[str, Any] | None:
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else None
 
 
+# The last checkpoint, with the records of all checkpoints, and the digest of its file.
 def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
     records: list[StepRecord] = []
     last, previous = None, NO_CHECKPOINT
@@ -255,7 +262,7 @@ def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
 def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     """A checkpoint with its own records; it must follow the one with digest ``previous``, if given."""
     arrays, about = read_arrays(file)
-    if not file.stem.isdecimal() or len(file.stem) > 18:
+    if not file.stem.isdecimal() or len(file.stem) > LONGEST_NUMBER:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
     is_misnamed = about.get("step") != str(step)
@@ -267,16 +274,20 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
             "restore it, or train again without resume"
         )
     try:
-        parameters, state = (
-            tuple(arrays[f"{name}/{i}"] for i in range(sum(key.startswith(f"{name}/") for key in arrays)))
-            for name in ("parameters", "state")
-        )
+        parameters = _numbered_arrays(arrays, "parameters")
+        state = _numbered_arrays(arrays, "state")
         return Checkpoint(step, parameters, state, _records(arrays), about["finished"] == "true")
     except (KeyError, ValueError) as error:  # MismatchedParts is a ValueError
         reason = str(error).partition(";")[0]
         raise CorruptRun(
             f"{file} is not a complete checkpoint ({reason}); restore it, or train again without resume"
         ) from error
+
+
+# The arrays name/0, name/1, …; a KeyError if a number is missing.
+def _numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, ...]:
+    number = sum(key.startswith(f"{name}/") for key in arrays)
+    return tuple(arrays[f"{name}/{index}"] for index in range(number))
 
 
 def read_trace(run: str | Path) -> Trace:
@@ -298,12 +309,14 @@ def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
         check_origin(run, samples)
 
 
+# The records that `TrainingFiles.save` stacked, for one layer or a deep model.
 def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[StepRecord, ...]:
     if "records/step" not in arrays:
         return ()
     steps = check_int64(arrays["records/step"], "the steps of records")
+    # Only the number of dimensions is checked here, the sizes by the run; 1 stands for a missing dimension.
     n_trials, *sizes = arrays["records/weights"].shape[1:] or (1,)
-    shape = (len(steps), n_trials, *(sizes or (1,)))  # the run itself checks the sizes
+    shape = (len(steps), n_trials, *(sizes or (1,)))
     weights = check_floats(arrays["records/weights"], shape, "the weights of records", finite=False)
     losses = check_floats(arrays["records/losses"], shape[:2], "the losses of records", finite=False)
     return tuple(map(StepRecord, steps.tolist(), weights, losses))

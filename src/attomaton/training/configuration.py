@@ -18,6 +18,7 @@ from attomaton.training.models.losses import LOSSES
 from attomaton.training.steps import STORED_STEPS, Decay
 
 ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")  # packages whose other versions may round differently
+LONGEST_SHOWN = 60  # characters of a setting in a message
 
 
 def describe(value: object) -> Any:
@@ -35,8 +36,8 @@ def describe(value: object) -> Any:
     return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
 
 
-CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STORED_STEPS)
 # Classes that the record of a stored run can name, listed where each is defined.
+CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STORED_STEPS)
 STORED_CLASSES = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *CLASSES, Decay)}
 
 
@@ -71,6 +72,7 @@ def restore_settings(record: Any) -> Any:
     return STORED_CLASSES[kind](**{name: restore_settings(value) for name, value in settings.items()})
 
 
+# The version of each of these packages, which a resumed run must have too.
 def versions() -> dict[str, str]:
     return {package: version(package) for package in ROUNDING_PACKAGES}
 
@@ -80,13 +82,12 @@ def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
     digests: dict[int, str] = {}
     for corpus in corpora:
         if id(corpus) not in digests:
-            size = np.array([corpus.n_tokens])
-            digests[id(corpus)] = digest_arrays(
-                size, corpus.values, corpus.starts, corpus.stops, corpus.labels
-            )
+            arrays = np.array([corpus.n_tokens]), corpus.values, corpus.starts, corpus.stops, corpus.labels
+            digests[id(corpus)] = digest_arrays(*arrays)
     return [digests[id(corpus)] for corpus in corpora]
 
 
+# A clause on the first setting that differs from the stored run, or None; ``path`` is the name so far.
 def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
     if {type(settings), type(stored)} != {dict}:
         differs = f"{path} is {_short(stored)} in the stored run and {_short(settings)} here"
@@ -101,4 +102,4 @@ def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -1,4 +1,8 @@
-"""Weights of many trials in coordinates, W = W_far + Σ coordinate · axis, and Newton's method in them."""
+"""Weights of many trials in coordinates, W = W_far + Σ coordinate · axis, and Newton's method in them.
+
+The regularisation path (``training/path.py``) calls :func:`find_frame` and :func:`descend`; claims about the
+finite part of the weights call :func:`minimise_in_span`. Sizes are b trials, m axes and d dimensions.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 
 LOSS_NOISE = 1e-13  # differences of losses below this are rounding errors
+LESS_STEEP = 0.9  # a move that leaves the loss as it is must reduce the steepness to this fraction
 NEGLIGIBLE_AXIS = 1e-9  # singular values below this, relative to the largest, count as zero
 
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
@@ -28,20 +33,17 @@ MOST_HALVINGS = 20  # after this many halvings of a step, 1e-6 of it, Newton's m
 
 @dataclass(frozen=True, eq=False)
 class TrialFrame:
-    """Coordinates of the weights of all trials (b) along m axes; a point has shape (b, m).
-
-    ``axes`` (b, m, d·d) are orthonormal rows, zero for coordinates without effect; ``far`` (b, d, d)
-    is W at the origin of the coordinates.
-    """
+    """Coordinates of the weights of all trials along m axes; a point has shape (b, m)."""
 
     batch: Trials
-    axes: Tensor
-    far: Tensor
+    axes: Tensor  # (b, m, d·d): orthonormal rows, zero for coordinates without effect
+    far: Tensor  # (b, d, d): W at the origin of the coordinates
 
     def weights(self, point: Tensor) -> Tensor:
         """W, shape (b, d, d)."""
         return self.far + (point[:, None] @ self.axes).reshape(self.far.shape)
 
+    # The mean losses, shape (b,).
     def losses(self, point: Tensor) -> Tensor:
         return self.batch.loss(self.weights(point))
 
@@ -60,12 +62,11 @@ class TrialFrame:
 
 
 def find_frame(batch: Trials) -> TrialFrame:
-    """Coordinates along all directions in which training can move W, from W = 0.
-
-    Attention does not change if all scores of a context are shifted. So for every readout and loss gradients
-    lie in the span of (x_t − x̄) x̄ᵀ over all contexts.
-    """
+    """Coordinates along all directions in which training can move W, from W = 0."""
+    # Attention does not change if all scores of a context are shifted. So for every readout and loss,
+    # gradients are in the span of (x_t − x̄) x̄ᵀ over all contexts.
     b, _, _, d = batch.keys.shape
+    # Trials have different numbers of directions; rows of zeros add no axis.
     directions = pad_sequence([_find_directions(batch, trial) for trial in range(b)], batch_first=True)
     _, sizes, axes = _linalg.svd(directions, full_matrices=False)
     rank = (sizes > NEGLIGIBLE_AXIS * sizes[:, :1]).sum(1)
@@ -77,10 +78,10 @@ def find_frame(batch: Trials) -> TrialFrame:
 
 def _find_directions(batch: Trials, trial: int) -> Tensor:
     """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), for each distinct pair of a key and a query."""
-    keys, filled = batch.keys[trial], batch.filled[trial] & (batch.weight[trial] > 0)[:, None]
-    vectors, index = _torch.unique(keys.flatten(0, 1), dim=0, return_inverse=True)
-    index = index.reshape(filled.shape)
-    pairs = _torch.unique(torch.stack([index, index[:, -1:].expand_as(index)], -1)[filled], dim=0)
+    is_filled = batch.filled[trial] & (batch.weight[trial] > 0)[:, None]  # (n, t)
+    vectors, index = _torch.unique(batch.keys[trial].flatten(0, 1), dim=0, return_inverse=True)
+    index = index.reshape(is_filled.shape)  # row of `vectors` at each position; the last is the query
+    pairs = _torch.unique(torch.stack([index, index[:, -1:].expand_as(index)], -1)[is_filled], dim=0)
     key, query = vectors[pairs[pairs[:, 0] != pairs[:, 1]]].unbind(1)
     return ((key - query)[..., None] * query[:, None]).flatten(1)
 
@@ -91,6 +92,7 @@ def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
     If no eigenvalue is negative or below the floor, this is −H⁻¹ slope, which needs no eigenvalues.
     """
     factor, failed = _linalg.cholesky_ex(curvature)
+    # The pivots of H, which are the squares of the factor's diagonal, are compared in place of eigenvalues.
     if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
         return -_torch.cholesky_solve(slope[..., None], factor)[..., 0]
     values, vectors = _linalg.eigh(curvature)
@@ -98,6 +100,7 @@ def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
     return -(vectors @ (rotated / torch.maximum(values.abs(), floor))[..., None])[..., 0]
 
 
+# Moves (b, m), shortened to the ``longest`` length of each trial (b,).
 def limit_length(move: Tensor, longest: Tensor) -> Tensor:
     return move * torch.clamp(longest / norms(move).clamp_min(SMALLEST_FLOAT), max=1.0)[:, None]
 
@@ -107,43 +110,44 @@ def search_line(
     point: Tensor,
     move: Tensor,
     *,
-    project: Callable[[Tensor], Tensor],
-    steepness: Callable[[Tensor, Tensor], Tensor],
+    project: Callable[[Tensor], Tensor],  # maps coordinates to the feasible set
+    steepness: Callable[[Tensor, Tensor], Tensor],  # (slope, point) → distance from stationarity, (b,)
 ) -> tuple[Tensor, Tensor]:
     """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks.
 
-    ``project`` maps coordinates to the feasible set, ``steepness(slope, point)`` measures how far a trial is
-    from a stationary point, shape (b,). Returns the new coordinates, and which trials moved.
+    Returns the new coordinates, and which trials moved.
     """
     slope, losses = frame.slope(point)
-    start_steepness, at_rest = steepness(slope, point), (move == 0).all(-1)
-    accepted, candidate, share = at_rest, point, torch.ones_like(losses)
+    start_steepness = steepness(slope, point)
+    at_rest = (move == 0).all(-1)  # trials that have ended have no move
+    accepted, candidate = at_rest, point
+    fraction = torch.ones_like(losses)  # of each trial's move
     for _ in range(MOST_HALVINGS):
-        candidate = project(point + share[:, None] * move)
+        candidate = project(point + fraction[:, None] * move)
         new_slope, new_losses = frame.slope(candidate)
-        is_flatter = steepness(new_slope, candidate) < 0.9 * start_steepness
-        falls, stays = new_losses < losses - LOSS_NOISE, new_losses <= losses + LOSS_NOISE
+        is_flatter = steepness(new_slope, candidate) < LESS_STEEP * start_steepness
+        falls = new_losses < losses - LOSS_NOISE
+        stays = new_losses <= losses + LOSS_NOISE
         accepted = at_rest | falls | (stays & is_flatter)
         if bool(accepted.all()):
             break
-        share = torch.where(accepted, share, 0.5 * share)
+        fraction = torch.where(accepted, fraction, 0.5 * fraction)
     return torch.where(accepted[:, None], candidate, point), accepted & ~at_rest
 
 
 def descend(
     frame: TrialFrame,
     point: Tensor,
-    find_move: Callable[[Tensor, Tensor], Tensor],
+    find_move: Callable[[Tensor, Tensor], Tensor],  # (point, slope) → the step of each trial, (b, m)
     *,
-    project: Callable[[Tensor], Tensor],
+    project: Callable[[Tensor], Tensor],  # as in `search_line`
     steepness: Callable[[Tensor, Tensor], Tensor],
     tolerance: float,
     max_steps: int,
 ) -> Tensor:
-    """Newton's method for all trials at once, until each is at most ``tolerance`` steep or stops improving.
+    """Newton's method for all trials at once, until the steepness of each is at most ``tolerance``.
 
-    ``find_move(point, slope)`` is the step of each trial, shape (b, m); ``project`` and ``steepness`` are
-    those of :func:`search_line`.
+    A trial also ends if no fraction of its move is an improvement.
     """
     active = torch.ones(len(point), dtype=torch.bool)
     for _ in range(max_steps):
@@ -157,6 +161,7 @@ def descend(
     return point
 
 
+# The length of each row, (b, m) → (b,).
 def norms(rows: Tensor) -> Tensor:
     return (rows * rows).sum(1).sqrt()
 
@@ -172,10 +177,10 @@ def minimise_in_span(
 ) -> Float64:
     """Minimise L(W_far + V) over V in the span of the axes (b, m, d·d), by Newton's method from ``start``.
 
-    If W_far is a large multiple of a Graph-SVM solution and the axes span its cyclic subspace, then V is the
-    finite part: masses below the highest component are zero, and the loss on reduced data is left. Returns
-    the coordinates of V, shape (b, m).
+    Returns the coordinates of V, shape (b, m).
     """
+    # If W_far is a large multiple of a Graph-SVM solution and the axes span the cyclic subspace of the
+    # components, then V is the finite part: only the loss on reduced data is left.
     if not axes.shape[1]:
         return start
     with torch.no_grad():

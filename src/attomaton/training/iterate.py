@@ -52,6 +52,7 @@ class TrainingRun:
     def of(
         cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
     ) -> "TrainingRun":
+        """The run from the arguments of `train`, which are checked."""
         n_steps = whole_number(steps, "steps", most=MOST_TRAINING_STEPS)
         return cls(n_steps, step, Watch() if watch is None else watch, Store.of(out))
 
@@ -72,16 +73,13 @@ class TrainingRun:
         self,
         problem: TrainingProblem,
         starts: Sequence[Sequence[Float64]],
-        settings: dict[str, Any],
-        assemble: Callable[[list[StepRecord]], AnyTrace],
+        settings: dict[str, Any],  # what `describe` returned
+        assemble: Callable[[list[StepRecord]], AnyTrace],  # makes the trace of all records
         *,
         corpora: Sequence[Samples] = (),
         threads: int,
     ) -> AnyTrace:
-        """Train from the initial parameters of each trial, or from the last checkpoint, and store the trace.
-
-        ``settings`` are what :meth:`describe` returned; ``assemble`` makes the trace of all records.
-        """
+        """Train from the initial parameters of each trial or the last checkpoint, and store the trace."""
         stacked = [np.stack(arrays) for arrays in zip(*starts, strict=True)]
         with open_training(self.store, settings, corpora) as (files, checkpoint):
             with _use_threads(threads), torch.no_grad():
@@ -96,19 +94,19 @@ class TrainingRun:
         return trace
 
     def _start(self, problem: TrainingProblem, arrays: Sequence[Float64]) -> Checkpoint:
+        # As a checkpoint after 0 steps, so that a new run and a resumed run continue in the same way.
         parameters = _to_tensors(arrays, problem.device)
         state = self.step.begin(parameters)
         return Checkpoint(0, _to_arrays(parameters), _to_arrays(state), records=(), finished=False)
 
     def _check(self, checkpoint: Checkpoint, start: Checkpoint, problem: TrainingProblem) -> None:
         """Refuse a checkpoint that cannot belong to the run that begins with ``start``."""
-        recorded = problem.recorded(_to_tensors(start.parameters, problem.device)).shape
-        types, expected = (
-            [(array.shape, array.dtype) for array in (*run.parameters, *run.state)]
-            for run in (checkpoint, start)
-        )
-        fits = types == expected and all(record.weights.shape == recorded for record in checkpoint.records)
+        shape = problem.recorded(_to_tensors(start.parameters, problem.device)).shape
+        types = [(array.shape, array.dtype) for array in (*checkpoint.parameters, *checkpoint.state)]
+        expected = [(array.shape, array.dtype) for array in (*start.parameters, *start.state)]
+        fits = types == expected and all(record.weights.shape == shape for record in checkpoint.records)
         steps = [record.step for record in checkpoint.records]
+        # Records ascend, and the last is at most at the checkpoint's step.
         rises = all(0 <= before < after for before, after in pairwise([*steps, checkpoint.step + 1]))
         if not fits or not rises or checkpoint.step > self.n_steps:
             raise CorruptRun(
@@ -120,15 +118,17 @@ class TrainingRun:
         self, problem: TrainingProblem, start: Checkpoint, files: TrainingFiles | None
     ) -> list[StepRecord]:
         """Take all steps after ``start``; return all records, also those before it."""
-        parameters, state = (
-            _to_tensors(arrays, problem.device) for arrays in (start.parameters, start.state)
-        )
-        records, n_saved, n_taken = list(start.records), len(start.records), start.step
+        parameters = _to_tensors(start.parameters, problem.device)
+        state = _to_tensors(start.state, problem.device)
+        records = list(start.records)
+        n_saved = len(records)  # records in a checkpoint
+        n_taken = start.step  # steps
         record_every = self.watch.interval(self.n_steps)
         save_every = 1 if self.store is None else self.store.interval(self.n_steps)
         while True:
             gradients, find_losses = problem.evaluate(parameters)
             ends = n_taken == self.n_steps
+            # Record the weights before the step, so that the first record is the start.
             if ends or n_taken % record_every == 0:
                 numbers = problem.recorded(parameters).cpu().numpy()
                 records.append(StepRecord(n_taken, numbers, find_losses().cpu().numpy()))
@@ -153,6 +153,7 @@ class TrainingRun:
         return self.watch.stop is not None and bool(self.watch.stop(record.step, record.losses))
 
 
+# Set the number of PyTorch's threads inside a with block: sums depend on it by rounding.
 @contextmanager
 def _use_threads(n_threads: int) -> Generator[None]:
     before = torch.get_num_threads()

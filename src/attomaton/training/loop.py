@@ -1,4 +1,7 @@
-"""Train one layer of attention, or a deep model, on many trials in one tensor program."""
+"""Train one layer of attention (`train`) or a deep model (`train_deep`) on many trials at once.
+
+Both read the corpora, draw the initial weights, lay out the tensors, and run the loop of `TrainingRun`.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -26,7 +29,10 @@ from attomaton.training.steps import GradientDescent, Step, as_step
 from attomaton.training.trace import DeepTrace, Trace, stack_records
 from attomaton.trajectory.sharpness import find_passed
 
-SMALL_BATCH, SMALL_DEEP = 200_000, 400_000  # positions, and numbers of an activation, for one thread
+# Most positions of one layer, and most numbers of an activation of a deep model, for which one thread is
+# faster than several.
+SMALL_BATCH = 200_000
+SMALL_DEEP = 400_000
 
 
 class _Options(ReadingOptions, total=False):
@@ -87,7 +93,8 @@ def train(
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
-    run, seed = TrainingRun.of(steps, _chosen_step(step, options), watch, out), whole_number(seed, "seed")
+    run = TrainingRun.of(steps, _chosen_step(step, options), watch, out)
+    seed = whole_number(seed, "seed")
     if not isinstance(cast("Any", model), AttentionModel):
         raise UnsupportedOption(
             f"model is {show(model)}; give AttentionModel(), or AttentionModel(embeddings=…) with a table"
@@ -157,21 +164,23 @@ def train_deep(
     else:
         size = whole_number(n_tokens, "n_tokens", least=1)
     batch = lay_out_sequences(model, corpora, size)
-    run, seed = TrainingRun.of(steps, as_step(step), watch, out), whole_number(seed, "seed")
+    run = TrainingRun.of(steps, as_step(step), watch, out)
+    seed = whole_number(seed, "seed")
     rngs = [np.random.default_rng([seed, trial]) for trial in range(len(corpora))]
     starts = [model.draw_start(size, batch.window, rng) for rng in rngs]
     tokens = batch.tokens.cpu().numpy()
     settings = run.describe(model, seed, sequences=digest_arrays(tokens), n_tokens=size)
-    small = tokens[..., :-1].size * size <= SMALL_DEEP
+    is_small = tokens[..., :-1].size * size <= SMALL_DEEP  # the last token of a sequence is only a label
     return run.train(
         batch,
         starts,
         settings,
         lambda records: DeepTrace(*stack_records(records), tokens, size, settings),
-        threads=1 if small else torch.get_num_threads(),
+        threads=1 if is_small else torch.get_num_threads(),
     )
 
 
+# The update rule, from ``step`` or from the option ``step_size``.
 def _chosen_step(step: Step | float | None, options: _Options) -> Step:
     if "step_size" not in options:
         return as_step(step)
@@ -184,9 +193,9 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
     """The samples of each trial: those in a list, or those of one source for all trials."""
     reading = cast("ReadingOptions", {name: value for name, value in options.items() if name != "step_size"})
     check_options(reading)
-    listed = isinstance(samples, list | tuple)
-    corpora: list[Any] = list(cast("Sequence[Any]", samples)) if listed else [None]
-    if not all(isinstance(corpus, Samples) for corpus in corpora):
+    is_list = isinstance(samples, list | tuple)
+    corpora: list[Any] = list(cast("Sequence[Any]", samples)) if is_list else [None]
+    if not all(isinstance(corpus, Samples) for corpus in corpora):  # one source, such as a list of texts
         n_trials = 1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
         return [read_samples(samples, **reading)] * n_trials
     if not corpora:
@@ -199,11 +208,12 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
     return corpora
 
 
+# The sequences of each trial, from one array (rows are sequences) or a list of arrays.
 def _sequences_of_trials(sequences: Any) -> list[Integers]:
-    listed = isinstance(sequences, list | tuple | np.ndarray)
-    rows = list(cast("Sequence[Any]", sequences)) if listed else []
+    is_list = isinstance(sequences, list | tuple | np.ndarray)
+    rows = list(cast("Sequence[Any]", sequences)) if is_list else []
     depths = {np.ndim(row) for row in rows}
-    if depths == {1}:
+    if depths == {1}:  # one array, whose rows have one axis
         return [np.asarray(rows)]
     if depths != {2}:
         raise InvalidSamples(
@@ -216,10 +226,8 @@ def _sequences_of_trials(sequences: Any) -> list[Integers]:
 def describe_unstable(
     model: AttentionModel, step: Step, corpora: Sequence[Samples], tables: Sequence[Float64]
 ) -> str:
-    """A sentence on trials whose plain gradient steps are above the stability limit; empty if none is known.
-
-    The limit is known for log-loss, a readout of the attention mass on the label, and W without factors.
-    """
+    """A sentence on trials whose plain gradient steps are above the stability limit, or an empty string."""
+    # The limit is known for log-loss, a readout of the attention mass on the label, and W without factors.
     if not isinstance(step, GradientDescent) or not isinstance(model.loss, LogLoss):
         return ""
     is_plain = not step.normalized and not step.momentum and step.schedule is None

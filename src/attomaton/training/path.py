@@ -1,7 +1,8 @@
 """The regularisation path: W_R, the weights of least loss with norm at most R, for increasing R.
 
 While the loss can still fall along some ray, W_R lies on the sphere ‖W‖ = R. There, Newton's method runs
-along the sphere for all trials at once, starting from the result of the previous radius.
+along the sphere for all trials at once, starting from the result of the previous radius. Points are
+coordinates of W in a :class:`~attomaton.training.frames.TrialFrame`, in which ‖W‖ is the length of the point.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
 MOST_PATH_DIMENSIONS = 64  # largest dim: axes are dense, with dim² numbers each
-LONGEST_MOVE = 0.5  # longest step of Newton's method, relative to the radius
-LEAST_CURVATURE = 1e-10  # least curvature along the sphere, relative to ‖∇L‖/R
+LONGEST_MOVE = 0.5  # longest step of Newton's method, relative to the radius: a line for an arc
+LEAST_CURVATURE = 1e-10  # least curvature along the sphere, relative to ‖∇L‖/R: keeps steps finite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,16 +100,18 @@ def trace_path(
     other_starts: Sequence[Tensor | None] = [None] * len(levels)
     with torch.no_grad():
         frame = find_frame(lay_out(model, samples, tables))
-        if not isinstance(model.loss, LogLoss):
+        if not isinstance(model.loss, LogLoss):  # the minimum for log-loss is another start at each radius
             convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
             minima = _follow_radii(convex, levels, rtol, max_steps, other_starts)
             other_starts = [minimum.point for minimum in minima]
         minima = _follow_radii(frame, levels, rtol, max_steps, other_starts)
         weights = np.stack([frame.weights(minimum.point).numpy() for minimum in minima])
     losses = np.stack([minimum.losses.numpy() for minimum in minima])
-    return WeightsByRadius(levels, weights, losses, np.stack([minimum.left.numpy() for minimum in minima]))
+    remaining = np.stack([minimum.remaining_slope.numpy() for minimum in minima])
+    return WeightsByRadius(levels, weights, losses, remaining)
 
 
+# The radii as an array (n_radii, n_trials), if they are positive and ascend.
 def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
     levels = np.asarray(radii, np.float64)
     if levels.ndim == 1:
@@ -124,17 +127,18 @@ def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
 
 
 class _Minimum(NamedTuple):
-    """Coordinates (b, m) of the weights of least loss on a sphere, their losses and remaining slopes (b,)."""
+    """The weights of least loss on the sphere of one radius, for b trials."""
 
-    point: Tensor
-    losses: Tensor
-    left: Tensor
+    point: Tensor  # (b, m): coordinates
+    losses: Tensor  # (b,)
+    remaining_slope: Tensor  # (b,): ‖P∇L‖/‖∇L‖, see `_measure_tangent`
 
 
 def _follow_radii(
     frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, other_starts: Sequence[Tensor | None]
 ) -> list[_Minimum]:
-    """The minimum for each radius, from that of the radius before; the better if there is another start."""
+    """The minimum for each radius, from the minimum of the radius before, or the better of two starts."""
+    # Near W = 0 the path runs along −∇L(0); the first radius rescales it.
     point = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
     minima: list[_Minimum] = []
     for radii_of_trials, other_start in zip(radii, other_starts, strict=True):
@@ -163,10 +167,8 @@ def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_
 
 
 def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
-    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
-
-    μ is added across the sphere too: the slope has no component there, and positive curvature stays positive.
-    """
+    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R²."""
+    # μ is added across the sphere too: the slope has no component there, and positive curvature stays so.
     multiplier = -(slope * point).sum(1) / radius**2
     unit = point / radius[:, None]
     curvature = _project(frame.curvature(point), unit)
@@ -177,6 +179,7 @@ def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor
 
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
     """P H P with P = 1 − u uᵀ for each trial, without products of matrices."""
+    # P H P = H − w uᵀ − u wᵀ with w = H u − ½ (uᵀ H u) u
     image = (curvature @ unit[..., None])[..., 0]
     shared = image - 0.5 * (image * unit).sum(1, keepdim=True) * unit
     outer = shared[:, :, None] * unit[:, None, :]
@@ -189,10 +192,11 @@ def _tangent(slope: Tensor, unit: Tensor) -> Tensor:
 
 
 def _measure_tangent(slope: Tensor, point: Tensor) -> Tensor:
-    """‖P∇L‖/‖∇L‖, shape (b,)."""
+    """‖P∇L‖/‖∇L‖, shape (b,): 0 at a stationary point of the loss on the sphere."""
     unit = point / norms(point)[:, None].clamp_min(SMALLEST_FLOAT)
     return norms(_tangent(slope, unit)) / norms(slope).clamp_min(SMALLEST_FLOAT)
 
 
+# The nearest point of the sphere of each trial's radius (b,).
 def _rescale(point: Tensor, radius: Tensor) -> Tensor:
     return point * (radius / norms(point).clamp_min(SMALLEST_FLOAT))[:, None]

@@ -1,4 +1,4 @@
-"""Steps: how a gradient moves the parameters. Each matrix of each trial moves independently.
+"""Steps (update rules): how a gradient moves the parameters. Each matrix of each trial moves independently.
 
 A steepest-descent step is the D with ‖D‖ ≤ 1 most aligned with −G, D = argmin ⟨G, D⟩, for the gradient G. In
 the max norm (the largest entry) it is −sign G, in the Frobenius norm −G/‖G‖, in the spectral norm (the
@@ -16,13 +16,23 @@ from torch import Tensor
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show
 
-Parameters = tuple[Tensor, ...]  # W, or K and Q: the first axis is the trial
+# W, or K and Q, each of shape (n_trials, rows, columns). Gradients and states have this form too.
+Parameters = tuple[Tensor, ...]
 
-LARGEST_STEP = 1e300  # the largest step size: above it, squares of the weights overflow at once
-NEGLIGIBLE_VALUE = 1e-9  # singular values below this, relative to the largest, are left out of U Vᵀ
-POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # iterated, it brings singular values near 1 (Jordan 2024)
-POLYNOMIAL_ROUNDS = 5  # number of times that the polynomial is applied
-RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}  # keeps squares from underflow
+# The largest step size: above it, squares of the weights overflow at once.
+LARGEST_STEP = 1e300
+
+# Singular values below this, relative to the largest, are left out of U Vᵀ.
+NEGLIGIBLE_VALUE = 1e-9
+
+# (a, b, c) of the polynomial σ ← a σ + b σ³ + c σ⁵. Applied five times to singular values σ in (0, 1], it
+# brings them near 1 (Jordan 2024, who fitted the coefficients).
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)
+POLYNOMIAL_ROUNDS = 5
+
+# Gradients are multiplied by this before they are squared, so that squares of small entries do not underflow.
+# It is a power of two, so nothing is rounded, and no direction depends on it.
+RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 
 STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
 MOMENTUM = checked(real_number, least=0, below=1)
@@ -81,6 +91,7 @@ class _Momentum(Checked):
     schedule: Callable[[int], float] | None
 
     def begin(self, parameters: Parameters) -> Parameters:
+        """Zero running sums or means; no state without momentum."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
 
     def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
@@ -91,6 +102,7 @@ class _Momentum(Checked):
         return tuple(self.momentum * mean + (1 - self.momentum) * gradient for mean, gradient in pairs)
 
 
+# η_t: the step size times the factor of the schedule at a step, counted from 0.
 def _size_at(rule: "_Momentum | Adam", step: int) -> float:
     return rule.step_size * (1.0 if rule.schedule is None else rule.schedule(step))
 
@@ -123,7 +135,7 @@ class GradientDescent(_Momentum):
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running sums."""
         step_size = _size_at(self, step)
-        if self.normalized:
+        if self.normalized:  # one norm per trial, over all its matrices
             scaled = [gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients]
             first, *further = ((gradient * gradient).sum((1, 2), keepdim=True) for gradient in scaled)
             norm = sum(further, first).sqrt()
@@ -148,9 +160,9 @@ def as_step(value: object) -> Step:
     return cast("Step", value)
 
 
+# The two decay rates of Adam as floats, if they are numbers in [0, 1).
 def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
-    pair: object = betas
-    if not isinstance(pair, tuple | list) or len(betas) != 2:
+    if not isinstance(cast("object", betas), tuple | list) or len(betas) != 2:
         raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers such as (0.9, 0.999)")
     return tuple(real_number(beta, "a beta", least=0, below=1) for beta in betas)
 
@@ -184,14 +196,15 @@ class Adam(Checked):
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means; without ε, those of gradients scaled up by ``RAISED_SCALE``."""
-        size, (beta_1, beta_2) = len(parameters), self.betas
-        if not self.epsilon:
+        beta_1, beta_2 = self.betas
+        old_means, old_squares = state[: len(parameters)], state[len(parameters) :]
+        if not self.epsilon:  # then the step does not depend on the scale of the gradients
             gradients = tuple(gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients)
-        means = [beta_1 * old + (1 - beta_1) * new for old, new in zip(state[:size], gradients, strict=True)]
-        squares = [
-            beta_2 * old + (1 - beta_2) * new * new for old, new in zip(state[size:], gradients, strict=True)
-        ]
+        means = [beta_1 * old + (1 - beta_1) * new for old, new in zip(old_means, gradients, strict=True)]
+        pairs = zip(old_squares, gradients, strict=True)
+        squares = [beta_2 * old + (1 - beta_2) * new * new for old, new in pairs]
         step_size = _size_at(self, step)
+        # Division by 1 − β^(step + 1) corrects the bias of running means that began at zero.
         roots = (self._root(square / (1 - beta_2 ** (step + 1))) for square in squares)
         updated = tuple(
             parameter - step_size * (mean / (1 - beta_1 ** (step + 1))) / root
@@ -207,7 +220,7 @@ class Adam(Checked):
 
 @dataclass(frozen=True)
 class _SteepestDescent(_Momentum):
-    """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
+    """W ← W − η_t v̂, where v̂ is the direction, in some norm, of the gradient or of its running mean."""
 
     step_size: float = field(metadata=STEP_SIZE)
     momentum: float = field(default=0.0, metadata=MOMENTUM)
@@ -216,13 +229,15 @@ class _SteepestDescent(_Momentum):
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        step_size, means = _size_at(self, step), self._average(gradients, state)
+        """New parameters and running means."""
+        step_size = _size_at(self, step)
+        means = self._average(gradients, state)
         pairs = zip(parameters, means, strict=True)
         updated = tuple(old - step_size * self._find_direction(mean) for old, mean in pairs)
         return updated, means if self.momentum else ()
 
     def _find_direction(self, mean: Tensor) -> Tensor:
-        """The D of norm 1 most aligned with each matrix of the mean gradient."""
+        """The matrix of norm 1 most aligned with each matrix of a batch (n_trials, rows, columns)."""
         raise NotImplementedError
 
 
@@ -300,9 +315,8 @@ class Muon(_Momentum):
         means = self._average(gradients, state)
         looked_ahead = self._average(gradients, means) if self.nesterov else means
         pairs = zip(parameters, looked_ahead, strict=True)
-        return tuple(
-            old - step_size * _tall_scale(old) * approximate_polar_factor(mean) for old, mean in pairs
-        ), means
+        updated = (old - step_size * _tall_scale(old) * approximate_polar_factor(mean) for old, mean in pairs)
+        return tuple(updated), means
 
 
 def polar_factor(matrices: Tensor) -> Tensor:
@@ -310,23 +324,29 @@ def polar_factor(matrices: Tensor) -> Tensor:
     largest = matrices.abs().amax((1, 2), keepdim=True)
     svd: Any = cast("Any", torch.linalg).svd(_divide_by_size(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
-    positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(matrices.dtype)
-    return (left * positive[:, None]) @ right
+    is_positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(
+        matrices.dtype
+    )  # sorted: the first is largest
+    return (left * is_positive[:, None]) @ right
 
 
 def approximate_polar_factor(matrices: Tensor) -> Tensor:
-    """Each matrix after five iterations of the polynomial: singular values from 0.7 to 1.2."""
+    """About U Vᵀ of each matrix, shape (b, m, n), with singular values from 0.7 to 1.2 instead of 1.
+
+    The polynomial of a matrix M = U Σ Vᵀ is a M + b (M Mᵀ) M + c (M Mᵀ)² M = U (a Σ + b Σ³ + c Σ⁵) Vᵀ.
+    """
     is_wide = matrices.shape[1] <= matrices.shape[2]
-    wide = matrices if is_wide else matrices.transpose(1, 2)
-    scaled = wide * RAISED_SCALE[wide.dtype]  # else the squares of small gradients underflow
+    wide = matrices if is_wide else matrices.transpose(1, 2)  # so that M Mᵀ is the smaller Gram matrix
+    scaled = wide * RAISED_SCALE[wide.dtype]
     wide = _divide_by_size(scaled, (scaled * scaled).sum((1, 2), keepdim=True).sqrt())
-    first, third, fifth = POLYNOMIAL
+    a, b, c = POLYNOMIAL
     for _ in range(POLYNOMIAL_ROUNDS):
         gram = wide @ wide.transpose(1, 2)
-        wide = first * wide + (third * gram + fifth * gram @ gram) @ wide
+        wide = a * wide + (b * gram + c * gram @ gram) @ wide
     return wide if is_wide else wide.transpose(1, 2)
 
 
+# Each matrix divided by its size, shape (b, 1, 1); a zero matrix stays zero.
 def _divide_by_size(matrices: Tensor, sizes: Tensor) -> Tensor:
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 

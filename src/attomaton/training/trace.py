@@ -1,4 +1,7 @@
-"""The result of a training run: the weights of every trial at recorded steps, for one layer or several."""
+"""The result of a training run: the weights of every trial at recorded steps.
+
+`Trace` is for one layer, `DeepTrace` for several. What both do (files, plots, tables) is in `_Recorded`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +40,7 @@ class StepRecord(NamedTuple):
     """One record of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,)."""
 
     step: int
-    weights: Float64
+    weights: Float64  # of a deep model all numbers, shape (n_trials, n_numbers)
     losses: Float64
 
 
@@ -48,32 +51,36 @@ def stack_records(records: Sequence[StepRecord]) -> tuple[Int64, Float64, Float6
 
 
 class _Recorded(Tabular):
-    """Records of all trials by step, with plots, tables and files; ``about`` are the settings of the run."""
+    """Records of all trials by step, with plots, tables and files."""
 
-    steps: Int64
-    losses: Float64
-    about: Mapping[str, Any]
-    _content: ClassVar[str]
-    """What the metadata of a file calls this kind of trace."""
+    steps: Int64  # (n_records,), ascending
+    losses: Float64  # (n_records, n_trials)
+    about: Mapping[str, Any]  # the settings of the run, as `configuration.describe` writes them
+    _content: ClassVar[str]  # what the metadata of a file calls this kind of trace
 
     def _norms(self) -> Float64:
+        """The norm of the weights, shape (n_records, n_trials)."""
         raise NotImplementedError
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The arrays and the metadata of the file."""
         raise NotImplementedError
 
+    # The inverse of `pack`: the trace from the arrays and the metadata of a file.
     @classmethod
     def _unpack(cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]) -> Self:
         raise NotImplementedError
 
     @property
     def n_trials(self) -> int:
+        """The number of trials, each a training run of its own."""
         return self.losses.shape[1]
 
+    # The mean over trials of the first and of the last recorded loss.
     def _mean_losses(self) -> tuple[float, float]:
         return float(self.losses[0].mean()), float(self.losses[-1].mean())
 
+    # The steps as int64, if they ascend from 0 or more.
     def _check_steps(self) -> Int64:
         steps = check_int64(self.steps, "steps")
         if not len(steps):
@@ -83,17 +90,19 @@ class _Recorded(Tabular):
         return steps
 
     def row_of(self, step: int) -> int:
+        """The row of a recorded step in ``steps``, weights and losses."""
         rows = np.flatnonzero(self.steps == step)
         if not len(rows):
             raise UnknownToken(f"step {step} was not recorded; give one of the steps in trace.steps")
         return int(rows[0])
 
-    def _restore(self, setting: str, kinds: tuple[type[Any], ...]) -> Any:
+    # The object that `about` describes under the name of a setting; it must be of one of the classes.
+    def _restore(self, setting: str, classes: tuple[type[Any], ...]) -> Any:
         try:
             value = restore_settings(self.about[setting])
         except (AttributeError, KeyError, TypeError) as error:
             raise CorruptRun(f"the trace does not name its {setting} ({error}); {RESTORE_ARRAYS}") from error
-        if not isinstance(value, kinds):
+        if not isinstance(value, classes):
             raise CorruptRun(
                 f"the trace names {value!r} as its {setting}, which is invalid; {RESTORE_ARRAYS}"
             )
@@ -133,8 +142,8 @@ class _Recorded(Tabular):
         """Read a file written by :meth:`save`; a truncated or altered file raises ``CorruptRun``."""
         file = given_path(path, "path")
         if file.is_dir():
-            of_run = file / "training" / "trace.safetensors"
-            advice = str(of_run) if of_run.is_file() else f"a file that {cls.__name__}.save wrote"
+            in_folder = file / "training" / "trace.safetensors"  # where `train(out=…)` writes it
+            advice = str(in_folder) if in_folder.is_file() else f"a file that {cls.__name__}.save wrote"
             raise UnsupportedOption(f"{file} is a folder, but a trace is a file; give {advice}")
         arrays, metadata = read_arrays(file)
         if metadata.get("holds") != cls._content:
@@ -145,22 +154,25 @@ class _Recorded(Tabular):
                 raise TypeError("its metadata is not an object")
             return cls._unpack(arrays, metadata, cast("dict[str, Any]", about))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            reason = str(error).partition(";")[0]
+            reason = str(error).partition(";")[0]  # without the advice, which is about arguments
             raise CorruptRun(f"{path} is not a complete trace ({reason}); {RESTORE_ARRAYS}") from error
 
 
 def _draw_curves(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
-    """Mean ± standard deviation over trials; without step 0, which a logarithmic axis cannot show."""
-    if (steps > 0).sum() > 1:
-        steps, values = steps[steps > 0], values[steps > 0]
+    """Draw the mean ± standard deviation over trials of ``values``, shape (n_records, n_trials)."""
+    is_later = steps > 0
+    if is_later.sum() > 1:  # a logarithmic axis cannot show step 0
+        steps, values = steps[is_later], values[is_later]
         axes.set_xscale("log")
     log = log and bool((values > 0).all())
-    if log:
+    if log:  # mean and deviation of the logarithms, so that the band is symmetric on the axis
         axes.set_yscale("log")
         with np.errstate(invalid="ignore"):
             values = np.log(values)
-    mean, spread = values.mean(axis=1), values.std(axis=1)
-    middle, lower, upper = (np.exp(line) if log else line for line in (mean, mean - spread, mean + spread))
+    mean = values.mean(axis=1)
+    deviation = values.std(axis=1)
+    bands = mean, mean - deviation, mean + deviation
+    middle, lower, upper = (np.exp(line) if log else line for line in bands)
     if values.shape[1] > 1:
         axes.fill_between(steps, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
     axes.plot(steps, middle, color=BLUE, marker="o" if len(steps) == 1 else None)
@@ -194,11 +206,13 @@ class Trace(_Recorded):
     _content = "trace"
 
     def __post_init__(self) -> None:
-        steps, n_trials = self._check_steps(), len(self.samples)
+        steps = self._check_steps()
+        n_trials = len(self.samples)
         if not n_trials:
             raise MismatchedParts("the trace has no trial; give the samples of at least one trial")
         dim = np.shape(self.weights)[-1] if np.ndim(self.weights) else 0
         shape = (len(steps), n_trials, dim, dim)
+        # Weights and losses of a run that diverged are not finite; a trace of it is still valid.
         weights = check_floats(self.weights, shape, "weights", finite=False)
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
         sizes = {samples.n_tokens for samples in self.samples}
@@ -245,6 +259,7 @@ class Trace(_Recorded):
 
     @cached_property
     def model(self) -> AttentionModel:
+        """The model that was trained."""
         model: AttentionModel = self._restore("model", (AttentionModel,))
         if isinstance(model.embeddings, EmbeddingTable):  # the record has only the digest of the table
             return replace(model, embeddings=EmbeddingTable(self.embeddings[0]))
@@ -252,6 +267,7 @@ class Trace(_Recorded):
 
     @cached_property
     def step(self) -> Step:
+        """The update rule, such as ``GradientDescent(0.1)``."""
         return self._restore("step", STORED_STEPS)
 
     def at(self, step: int) -> Float64:
@@ -260,22 +276,18 @@ class Trace(_Recorded):
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The arrays and the metadata of the file; a corpus of several trials is stored once."""
+        # Trials of one corpus share one Samples object, so its identity says which are equal.
         corpora = list({id(samples): samples for samples in self.samples}.values())
         corpus_index = {id(samples): index for index, samples in enumerate(corpora)}
+        corpus_of_trial = [corpus_index[id(samples)] for samples in self.samples]
         arrays: dict[str, Any] = {name: getattr(self, name) for name in TRACE_ARRAYS}
-        arrays["corpus_of_trial"] = np.array(
-            [corpus_index[id(samples)] for samples in self.samples], np.int64
-        )
+        arrays["corpus_of_trial"] = np.array(corpus_of_trial, np.int64)
         for index, samples in enumerate(corpora):
             for name in ("values", "starts", "stops", "labels"):
                 arrays[f"corpora/{index}/{name}"] = getattr(samples, name)
-        sizes = [samples.n_tokens for samples in corpora]
-        metadata = {
-            "holds": self._content,
-            "n_tokens": json.dumps(sizes),
-            "about": json.dumps(dict(self.about)),
-        }
-        return arrays, metadata
+        n_tokens = json.dumps([samples.n_tokens for samples in corpora])
+        about = json.dumps(dict(self.about))
+        return arrays, {"holds": self._content, "n_tokens": n_tokens, "about": about}
 
     @classmethod
     def _unpack(
@@ -309,15 +321,16 @@ class DeepTrace(_Recorded):
     _content = "deep trace"
 
     def __post_init__(self) -> None:
-        steps, tokens = self._check_steps(), np.asarray(self.sequences)
+        steps = self._check_steps()
+        tokens = np.asarray(self.sequences)
         if tokens.ndim != 3 or not tokens.size:
             raise MismatchedParts(
                 "the trace has no sequences; give an array of shape (n_trials, n_sequences, window + 1)"
             )
         check_ids(check_int64(tokens.ravel(), "sequences"), self.n_tokens, "sequences")
         shape = (len(steps), len(tokens))
-        size = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
-        numbers = check_floats(self.numbers, (*shape, size), "numbers", finite=False)
+        n_numbers = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
+        numbers = check_floats(self.numbers, (*shape, n_numbers), "numbers", finite=False)
         losses = check_floats(self.losses, shape, "losses", finite=False)
         settle(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
 
@@ -327,18 +340,22 @@ class DeepTrace(_Recorded):
 
     @property
     def window(self) -> int:
+        """The number of positions with a next token in each sequence."""
         return self.sequences.shape[2] - 1
 
     @cached_property
     def model(self) -> DeepModel:
+        """The model that was trained."""
         return self._restore("model", (DeepModel,))
 
     @cached_property
     def step(self) -> Any:
+        """The update rule, of any class that a stored run can name."""
         return self._restore("step", (object,))
 
     @property
     def step_size(self) -> float:
+        """The step size η of the update rule."""
         return float(self.step.step_size)
 
     def at(self, step: int) -> DeepWeights:

@@ -48,6 +48,7 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
     return settled / smallest if 0 < smallest < np.inf else settled
 
 
+# The norm of each matrix, shape (…, n_rows, n_columns) → (…).
 def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> Float64:
     if not weights.size:
         return np.zeros(weights.shape[:-2])
@@ -66,6 +67,7 @@ def certify_weights(
     return NormCertificate(lower, upper, relative_gap(lower, upper), violation, rtol, norm)
 
 
+# (upper − lower)/upper; 0 if no constraint needs weights, infinite if a bound is missing.
 def relative_gap(lower: float, upper: float) -> float:
     if not np.isfinite([lower, upper]).all():
         return np.inf
@@ -78,24 +80,27 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm
         return 0.0
     clipped = multipliers.copy()
     clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
-    total, pressed = float(clipped[: problem.n_priorities].sum()), problem.press(clipped)
+    total = float(clipped[: problem.n_priorities].sum())  # Σf; the multipliers of ties do not count
+    dual_matrix = problem.dual_matrix(clipped)
     duals: dict[WeightNorm, WeightNorm] = {"nuclear": "spectral", "spectral": "nuclear"}
-    dual = float(np.abs(pressed).sum() if norm == "max" else measure_norm(pressed, duals[norm]))
-    if dual > 0:
-        return total / dual
+    dual_norm = float(np.abs(dual_matrix).sum() if norm == "max" else measure_norm(dual_matrix, duals[norm]))
+    if dual_norm > 0:
+        return total / dual_norm
     return np.inf if total > 0 else 0.0
 
 
+# The norm of the weights after `repair_weights`, infinite if they are not feasible even then.
 def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
     repaired = repair_weights(problem, weights)
     feasible = find_violation(problem, repaired) <= FEASIBLE_VIOLATION
     return float(measure_norm(repaired, norm)) if feasible else np.inf
 
 
+# The largest violation of a tie (a range of scores inside a component) or of a margin of 1.
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:
     if not np.isfinite(weights).all():
         return np.inf
     scores = problem.scores(weights)
     lowest, highest = find_extremes(problem.nodes, scores)
-    missed = 1.0 - margins(problem.nodes, scores)
-    return float(max(np.max(highest - lowest, initial=0.0), np.max(missed, initial=0.0)))
+    shortfall = 1.0 - margins(problem.nodes, scores)
+    return float(max(np.max(highest - lowest, initial=0.0), np.max(shortfall, initial=0.0)))

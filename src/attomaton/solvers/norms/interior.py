@@ -1,8 +1,11 @@
 """Solve the Graph-SVM in the nuclear and the spectral norm as semidefinite programs.
 
-On the central path the product of primal and dual matrix is μI, and that of each priority's slack s_c and
-multiplier f_c is μ; μ decreases to 0. A predictor step finds how far μ can decrease, a corrector step aims
-there (Mehrotra; with the HKM direction of Helmberg, Kojima and Monteiro). About 20 steps suffice at any size.
+The solvers are `InteriorPoint` (nuclear) and `SpectralInterior`. Both call `follow_path` with a method, which
+gives the first point and Newton's equations at later points (`NuclearMethod`, `SpectralMethod`).
+
+On the central path the product of primal and dual matrix is μI, and s_c f_c = μ for the slack s_c and the
+multiplier f_c of each priority; μ decreases to 0. A predictor step finds how far μ can decrease, a corrector
+step aims there (Mehrotra; with the HKM direction of Helmberg, Kojima and Monteiro). About 20 steps suffice.
 """
 
 from dataclasses import dataclass
@@ -17,8 +20,17 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.norms.certify import WeightNorm, lower_bound, relative_gap, upper_bound
 from attomaton.solvers.norms.problem import FactoredProblem
 
-# Fraction of the distance to the boundary that a step takes.
-SHORT = 0.95
+# Fraction of the distance to the boundary that a step takes, so that points stay inside.
+STEP_FRACTION = 0.95
+
+# The corrector aims at μ' = μ (μ_predicted/μ)³ (Mehrotra's exponent), but at no less than this times μ.
+LEAST_DECREASE = 1e-6
+
+# Size of the first primal matrix relative to 1/‖u_c v_cᵀ‖: far enough inside the cone for any data.
+FIRST_SCALE = 10.0
+
+# Least length ‖u_c v_cᵀ‖, and least norm of D, by which a first point is scaled.
+LEAST_LENGTH = 1e-6
 
 # Regularisation of a system's diagonal, since it becomes singular at the optimum.
 DIAGONAL_RAISE = 1e-14
@@ -26,35 +38,43 @@ DIAGONAL_RAISE = 1e-14
 # A lower bound that no float64 answer can reach: the constraints contradict each other.
 HOPELESS = 1e14
 
+# Iterative refinements of the solution of Newton's equations, which are nearly singular at the optimum.
+NUCLEAR_REFINEMENTS = 3
+SPECTRAL_REFINEMENTS = 2
+
 
 class Point(NamedTuple):
-    """An interior point, or a step between two."""
+    """An interior point, or a step from one point to the next."""
 
-    primal: Float64  # [[·, W], [Wᵀ, ·]], (n_rows + n_columns) squared
-    slack: Float64  # s, (n_priorities,)
-    dual: Float64  # complementary to ``primal``: their product vanishes at the optimum
-    multipliers: Float64  # those of the priorities first, then others that the norm needs
+    primal: Float64  # [[·, W], [Wᵀ, ·]], shape (n_rows + n_columns, n_rows + n_columns)
+    slack: Float64  # s, (n_priorities,): margin minus 1
+    dual: Float64  # shape of ``primal``; the product of both vanishes at the optimum
+    multipliers: Float64  # f of the priorities; in the nuclear norm, those of the ties follow
 
     @property
     def flow(self) -> Float64:
+        """The multipliers f of the priorities, shape (n_priorities,)."""
         return self.multipliers[: len(self.slack)]
 
-    def move(self, step: "Point", primal: float, dual: float) -> "Point":
+    def move(self, step: "Point", primal_length: float, dual_length: float) -> "Point":
+        """The point after ``step``; primal and dual variables move by different multiples of it."""
         return Point(
-            self.primal + primal * step.primal,
-            self.slack + primal * step.slack,
-            self.dual + dual * step.dual,
-            self.multipliers + dual * step.multipliers,
+            self.primal + primal_length * step.primal,
+            self.slack + primal_length * step.slack,
+            self.dual + dual_length * step.dual,
+            self.multipliers + dual_length * step.multipliers,
         )
 
-    def distance(self) -> float:
+    def duality_measure(self) -> float:
         """μ: the mean of the products that vanish at the optimum."""
         products = float(np.vdot(self.primal, self.dual)) + float(self.slack @ self.flow)
         return products / (len(self.primal) + len(self.slack))
 
-    def reach(self, step: "Point") -> tuple[float, float]:
-        primal = min(reach_matrix(self.primal, step.primal), reach_vector(self.slack, step.slack))
-        return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
+    def longest_move(self, step: "Point") -> tuple[float, float]:
+        """The largest multiples of ``step`` after which primal and dual variables are feasible."""
+        primal = min(longest_in_cone(self.primal, step.primal), longest_positive(self.slack, step.slack))
+        dual = min(longest_in_cone(self.dual, step.dual), longest_positive(self.flow, step.flow))
+        return primal, dual
 
 
 def follow_path(
@@ -65,64 +85,66 @@ def follow_path(
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
-    """Follow the central path; return the weights and multipliers with the smallest gap."""
+    """Follow the central path; return the best weights, and the multipliers with the best lower bound.
+
+    The two may come from different points. Multipliers are one per constraint: priorities, then ties.
+    """
     n_rows = problem.tokens.shape[1]
-    weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
-    multipliers, lower = np.zeros(len(problem.above)), 0.0
+    best_weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
+    best_multipliers, lower = np.zeros(len(problem.above)), 0.0
     if not problem.n_priorities:
-        return weights, multipliers
-    with np.errstate(all="ignore"):
+        return best_weights, best_multipliers
+    with np.errstate(all="ignore"):  # a point that overflows proves nothing and is not kept
         point = method.start()
         for _ in range(max_steps):
             try:
-                moved = point.primal[:n_rows, n_rows:]
-                reached = upper_bound(problem, moved, norm)
-                if reached < upper:
-                    weights, upper = moved, reached
-                pressed = method.press(point)
-                proved = lower_bound(problem, pressed, norm)
+                weights = point.primal[:n_rows, n_rows:]
+                norm_of_weights = upper_bound(problem, weights, norm)
+                if norm_of_weights < upper:
+                    best_weights, upper = weights, norm_of_weights
+                multipliers = method.all_multipliers(point)
+                proved = lower_bound(problem, multipliers, norm)
                 if proved > lower:
-                    multipliers, lower = pressed, proved
+                    best_multipliers, lower = multipliers, proved
                 if relative_gap(lower, upper) <= rtol or lower > HOPELESS:
                     break
                 point = _step_along_path(point, method.linearise(point))
             except (np.linalg.LinAlgError, ValueError):  # rounding allows no further step
                 break
-    return weights, multipliers
+    return best_weights, best_multipliers
 
 
 def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
     """One step: predict how far μ can decrease, then aim there with second-order terms."""
-    guess = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
-    primal, dual = point.reach(guess)
-    before, after = point.distance(), point.move(guess, min(1.0, primal), min(1.0, dual)).distance()
-    aim = before * min(max((after / before) ** 3, 1e-6), 1.0)
-    step = equations.solve(aim, equations.curve(guess), guess.slack * guess.flow)
-    primal, dual = point.reach(step)
-    return point.move(step, min(1.0, SHORT * primal), min(1.0, SHORT * dual))
+    predictor = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
+    primal, dual = point.longest_move(predictor)
+    mu = point.duality_measure()
+    predicted = point.move(predictor, min(1.0, primal), min(1.0, dual)).duality_measure()
+    aim = mu * min(max((predicted / mu) ** 3, LEAST_DECREASE), 1.0)
+    corrector = equations.solve(aim, equations.second_order(predictor), predictor.slack * predictor.flow)
+    primal, dual = point.longest_move(corrector)
+    return point.move(corrector, min(1.0, STEP_FRACTION * primal), min(1.0, STEP_FRACTION * dual))
 
 
 def first_scale(problem: FactoredProblem) -> float:
+    """The multiple of I at which the primal matrix starts; it is large if some ‖u_c v_cᵀ‖ is small."""
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
-    return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), 1e-6))
+    return FIRST_SCALE / min(1.0, max(float(norms[: problem.n_priorities].min()), LEAST_LENGTH))
 
 
-def reach_matrix(matrix: Float64, step: Float64) -> float:
-    """The largest t with matrix + t·step ⪰ 0."""
+def longest_in_cone(matrix: Float64, step: Float64) -> float:
+    """The largest t with matrix + t·step ⪰ 0, from the lowest eigenvalue of step relative to matrix."""
     lowest = float(eigh(step, matrix, eigvals_only=True, check_finite=False)[0])
     return -1.0 / lowest if lowest < 0 else np.inf
 
 
-def reach_vector(vector: Float64, step: Float64) -> float:
+def longest_positive(vector: Float64, step: Float64) -> float:
     """The largest t with vector + t·step ≥ 0."""
     return float(np.min(-vector[step < 0] / step[step < 0], initial=np.inf))
 
 
 def symmetric(matrix: Float64) -> Float64:
     return (matrix + matrix.T) / 2
-
-
-NUCLEAR_REFINEMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -164,31 +186,36 @@ class NuclearMethod:
     problem: FactoredProblem
 
     def start(self) -> Point:
+        """A point with P = scale·I, and equal multipliers of the priorities for which ‖D‖_op is ½."""
         problem, scale = self.problem, first_scale(self.problem)
         size = problem.tokens.shape[1] + problem.queries.shape[1]
         multipliers = np.zeros(len(problem.above))
         multipliers[: problem.n_priorities] = 1.0
-        multipliers /= 2 * max(float(np.linalg.norm(problem.press(multipliers), 2)), 1e-6)
+        multipliers /= 2 * max(float(np.linalg.norm(problem.dual_matrix(multipliers), 2)), LEAST_LENGTH)
         dual = np.eye(size) + _dual_step(problem, multipliers)
         return Point(scale * np.eye(size), np.full(problem.n_priorities, scale), dual, multipliers)
 
-    def press(self, point: Point) -> Float64:
+    def all_multipliers(self, point: Point) -> Float64:
         return point.multipliers
 
     def linearise(self, point: Point) -> "NuclearEquations":
+        """Newton's equations at a point, with the Cholesky factor of H."""
         problem, n_priorities = self.problem, self.problem.n_priorities
         n_rows = problem.tokens.shape[1]
         inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
-        missed = -problem.differences(point.primal[:n_rows, n_rows:])
-        missed[:n_priorities] += 1.0 + point.slack
-        primal, dual = _multiply(problem, point.primal), _multiply(problem, inverse)
+        # ⟨W, u_c v_cᵀ⟩ should be 1 + s_c for priorities and 0 for ties.
+        residual = -problem.differences(point.primal[:n_rows, n_rows:])
+        residual[:n_priorities] += 1.0 + point.slack
+        primal_products = _multiply(problem, point.primal)
+        inverse_products = _multiply(problem, inverse)
         token = problem.nodes.token
-        matrix = assemble_equations(primal, dual, (token[problem.above], token[problem.below]), problem.query)
-        diagonal = np.einsum("ii->i", matrix)
+        ends = token[problem.above], token[problem.below]  # rows of ``tokens``: u_c = e_above − e_below
+        matrix = assemble_equations(primal_products, inverse_products, ends, problem.query)  # H (native)
+        diagonal = np.einsum("ii->i", matrix)  # a view: the next two lines change the matrix
         diagonal[:n_priorities] += point.slack / point.flow
         diagonal *= 1 + DIAGONAL_RAISE
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        return NuclearEquations(problem, point, inverse, factor, missed)
+        return NuclearEquations(problem, point, inverse, factor, residual)
 
 
 class NuclearEquations(NamedTuple):
@@ -197,20 +224,24 @@ class NuclearEquations(NamedTuple):
     problem: FactoredProblem
     point: Point
     inverse: Float64  # Y = Z⁻¹
-    factor: tuple[Float64, bool]  # of H
-    missed: Float64  # (n_constraints,): residuals of the constraints at W and s
+    factor: tuple[Float64, bool]  # of H, as SciPy's cho_factor returns it
+    residual: Float64  # (n_constraints,): 1 + s_c − ⟨W, u_c v_cᵀ⟩ for priorities, −⟨W, u_c v_cᵀ⟩ for ties
 
-    def curve(self, guess: Point) -> Float64:
-        return symmetric(guess.primal @ guess.dual @ self.inverse)
+    def second_order(self, predictor: Point) -> Float64:
+        """The product ΔP ΔZ Z⁻¹ that the linear equations leave out, estimated from the predictor step."""
+        return symmetric(predictor.primal @ predictor.dual @ self.inverse)
 
-    def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
-        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms."""
+    def solve(self, aim: float, second_order: Float64, slack_product: Float64) -> Point:
+        """The step to PZ = ``aim``·I and s f = ``aim``, less the terms ΔP ΔZ Z⁻¹ and Δs Δf.
+
+        ΔP = base − sym(P ΔZ Y) and Δs = base_slack − (s/f) Δf are functions of Δα, which H gives.
+        """
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
-        base = aim * inverse - point.primal - curved
-        base_slack = (aim - product) / point.flow - point.slack
+        base = aim * inverse - point.primal - second_order
+        base_slack = (aim - slack_product) / point.flow - point.slack
         multipliers = np.zeros(len(missed))
-        primal, slack, dual = base, base_slack, np.zeros_like(base)
+        primal, slack, dual = base, base_slack, np.zeros_like(base)  # the steps for Δα = 0
         for _ in range(NUCLEAR_REFINEMENTS):
             residual = missed - problem.differences(primal[:n_rows, n_rows:])
             residual[:n_priorities] += slack
@@ -222,27 +253,27 @@ class NuclearEquations(NamedTuple):
 
 
 def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
-    pressed = problem.press(multipliers)
-    n_rows, n_columns = pressed.shape
-    return np.block([[np.zeros((n_rows, n_rows)), -pressed], [-pressed.T, np.zeros((n_columns, n_columns))]])
+    """[[0, −D], [−Dᵀ, 0]]: the change of Z by multipliers, shape (n_constraints,)."""
+    dual = problem.dual_matrix(multipliers)
+    n_rows, n_columns = dual.shape
+    return np.block([[np.zeros((n_rows, n_rows)), -dual], [-dual.T, np.zeros((n_columns, n_columns))]])
 
 
 class ConstraintProducts(NamedTuple):
-    """A matrix [[A, B], [Bᵀ, C]] multiplied by the vectors of the constraints."""
+    """A matrix [[A, B], [Bᵀ, C]] multiplied by constraints and embeddings, from which H is assembled."""
 
-    tokens: Float64  # (n_constraints, n_tokens): u_cᵀ A e_i
-    cross: Float64  # (n_constraints, n_queries): u_cᵀ B f_k
+    tokens: Float64  # (n_constraints, n_tokens): u_cᵀ A e_i, with e_i the embedding of token i
+    cross: Float64  # (n_constraints, n_queries): u_cᵀ B f_k, with f_k the embedding of query k
     queries: Float64  # (n_queries, n_queries): f_kᵀ C f_l
 
 
 def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
     n_rows = problem.tokens.shape[1]
-    tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
-    cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
-    return ConstraintProducts(tokens, cross, problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T)
-
-
-SPECTRAL_REFINEMENTS = 2
+    return ConstraintProducts(
+        tokens=problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T,
+        cross=problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T,
+        queries=problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T,
+    )
 
 
 @dataclass(frozen=True)
@@ -288,25 +319,29 @@ class SpectralMethod:
         return _frame(self.problem)
 
     def start(self) -> Point:
+        """A point with S = scale·I and X = I/size, which has trace 1."""
         size = self.problem.tokens.shape[1] + self.problem.queries.shape[1]
         scale, n_priorities = first_scale(self.problem), self.problem.n_priorities
         slack, flow = np.full(n_priorities, scale), np.full(n_priorities, 1.0 / size)
         return Point(scale * np.eye(size), slack, np.eye(size) / size, flow)
 
-    def press(self, point: Point) -> Float64:
+    def all_multipliers(self, point: Point) -> Float64:
+        """Multipliers of all constraints; the equations eliminate the ties, so theirs come from X."""
         n_rows = self.problem.tokens.shape[1]
-        return np.concatenate([point.flow, self.frame.pull(point.dual[:n_rows, n_rows:], point.flow)])
+        ties = self.frame.tie_multipliers(point.dual[:n_rows, n_rows:], point.flow)
+        return np.concatenate([point.flow, ties])
 
     def linearise(self, point: Point) -> "SpectralEquations":
+        """Newton's equations at a point, in t and the coordinates of W that the ties leave free."""
         frame, shape = self.frame, (self.problem.tokens.shape[1], self.problem.queries.shape[1])
         inverse = symmetric(np.asarray(np.linalg.inv(point.primal), np.float64))
-        matrix = _curvature(point.dual, inverse, shape)
+        matrix = _trace_products(point.dual, inverse, shape)
         matrix[1:, 1:] += frame.priorities.T @ ((point.flow / point.slack)[:, None] * frame.priorities)
-        if frame.fixed.size:
+        if frame.fixed.size:  # row and column 0 belong to t; the others are projected on the free subspace
             columns = matrix[:, 1:] @ frame.free
             inner = frame.free.T @ columns[1:]
             matrix = np.block([[matrix[:1, :1], columns[:1]], [columns[:1].T, (inner + inner.T) / 2]])
-        raised = matrix.copy()
+        raised = matrix.copy()  # refinement needs the matrix itself
         np.einsum("ii->i", raised)[:] *= 1 + DIAGONAL_RAISE
         factor = cho_factor(raised, lower=True, overwrite_a=True, check_finite=False)
         return SpectralEquations(frame, shape, point, inverse, matrix, factor)
@@ -322,27 +357,31 @@ class SpectralEquations(NamedTuple):
     matrix: Float64  # of the equations in t and W's free coordinates
     factor: tuple[Float64, bool]
 
-    def curve(self, guess: Point) -> Float64:
-        return symmetric(guess.dual @ guess.primal @ self.inverse)
+    def second_order(self, predictor: Point) -> Float64:
+        """The product ΔX ΔS S⁻¹ that the linear equations leave out, estimated from the predictor step."""
+        return symmetric(predictor.dual @ predictor.primal @ self.inverse)
 
-    def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
-        """The step to XS = ``aim``·I and s f = ``aim``, less second-order terms."""
+    def solve(self, aim: float, second_order: Float64, slack_product: Float64) -> Point:
+        """The step to XS = ``aim``·I and s f = ``aim``, less the terms ΔX ΔS S⁻¹ and Δs Δf."""
         frame, shape, point, inverse, matrix, factor = self
         n_rows = shape[0]
-        missed = frame.priorities @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
-        aimed = (aim - product) / point.slack  # f + Δf, except for the term of Δs
-        target = aim * inverse - curved
+        excess = frame.priorities @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
+        aimed_flow = (aim - slack_product) / point.slack  # f + Δf, except for the term of Δs
+        target = aim * inverse - second_order  # X + ΔX, except for the term of ΔS
         target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
-        target_weights = target_weights + frame.priorities.T @ (aimed - point.flow / point.slack * missed)
+        target_weights = target_weights + frame.priorities.T @ (
+            aimed_flow - point.flow / point.slack * excess
+        )
+        # Solve for (Δt, coordinates of ΔW); the first equation keeps the trace of X at 1.
         right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
         answer = cho_solve(factor, right, check_finite=False)
         for _ in range(SPECTRAL_REFINEMENTS):
             answer = answer + cho_solve(factor, right - matrix @ answer, check_finite=False)
-        moved = (frame.free @ answer[1:]).reshape(shape)
+        weights = (frame.free @ answer[1:]).reshape(shape)
         upper, lower = (float(answer[0]) * np.eye(size) for size in shape)
-        primal = np.block([[upper, moved], [moved.T, lower]])
-        slack = frame.priorities @ moved.ravel() + missed
-        flow = aimed - point.flow - point.flow / point.slack * slack
+        primal = np.block([[upper, weights], [weights.T, lower]])
+        slack = frame.priorities @ weights.ravel() + excess
+        flow = aimed_flow - point.flow - point.flow / point.slack * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
 
@@ -355,13 +394,14 @@ class ConstraintFrame(NamedTuple):
     triangle: Float64  # the ties in that basis, (n_ties, n_ties)
     free: Float64  # an orthonormal basis of its complement, (n_rows · n_columns, n_free)
 
-    def pull(self, cross: Float64, flow: Float64) -> Float64:
-        """Multipliers of the ties for which D is nearest to −2 X₁₂, shape (n_ties,)."""
+    def tie_multipliers(self, cross: Float64, flow: Float64) -> Float64:
+        """Multipliers of the ties for which D is nearest to −2 X₁₂ (X₁₂ = ``cross``), shape (n_ties,)."""
         target = -2.0 * cross.ravel() - self.priorities.T @ flow
         return np.asarray(solve_triangular(self.triangle, self.fixed.T @ target))
 
 
 def _frame(problem: FactoredProblem) -> ConstraintFrame:
+    """The frame of a problem; a QR decomposition of the ties separates the fixed from the free subspace."""
     rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
     priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
     if not len(ties):
@@ -371,13 +411,14 @@ def _frame(problem: FactoredProblem) -> ConstraintFrame:
     return ConstraintFrame(priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 
-def _curvature(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:
-    """tr(A_i X A_j Y) for the matrices A_i of t and of each entry of W, shape (1 + n_w, 1 + n_w)."""
+def _trace_products(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:
+    """tr(A_i X A_j Y), shape (1 + n_w, 1 + n_w): A_0 = ∂S/∂t, then ∂S/∂W_ab for each entry of W."""
     n_rows, n_columns = shape
-    near, cross, far = dual[:n_rows, :n_rows], dual[:n_rows, n_rows:], dual[n_rows:, n_rows:]
-    near_y, cross_y, far_y = inverse[:n_rows, :n_rows], inverse[:n_rows, n_rows:], inverse[n_rows:, n_rows:]
-    entries = np.einsum("cb,ad->abcd", cross, cross_y) + np.einsum("ad,cb->abcd", cross, cross_y)
-    entries += np.einsum("bd,ac->abcd", far, near_y) + np.einsum("ac,bd->abcd", near, far_y)
+    x11, x12, x22 = dual[:n_rows, :n_rows], dual[:n_rows, n_rows:], dual[n_rows:, n_rows:]
+    y11, y12, y22 = inverse[:n_rows, :n_rows], inverse[:n_rows, n_rows:], inverse[n_rows:, n_rows:]
+    # The four terms of the class's formula at (a,b), (c,d); X and Y are symmetric, so X₂₁[b,c] = X₁₂[c,b].
+    entries = np.einsum("cb,ad->abcd", x12, y12) + np.einsum("ad,cb->abcd", x12, y12)
+    entries += np.einsum("bd,ac->abcd", x22, y11) + np.einsum("ac,bd->abcd", x11, y22)
     size, product = n_rows * n_columns, inverse @ dual
     matrix = np.empty((1 + size, 1 + size))
     matrix[1:, 1:] = entries.reshape(size, size)

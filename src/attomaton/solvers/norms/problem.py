@@ -19,6 +19,12 @@ from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 # Most refinements of the residual of violated ties.
 MOST_TIE_ROUNDS = 20
 
+# A violation of a tie below this, relative to the largest entry of W, is a rounding error.
+TIE_ROUNDING = 1e-13
+
+# Regularisation of the diagonal of the ties' Gram matrix, so that rounding does not make it singular.
+TIE_DIAGONAL_RAISE = 1e-12
+
 # A tie whose squared distance from the span of others is below this follows from them.
 DEPENDENT_TIE = 1e-13
 
@@ -80,7 +86,7 @@ class FactoredProblem:
         """The value ⟨W, u_c v_cᵀ⟩ of each constraint, shape (n_constraints,)."""
         return np.sum((self.left @ weights) * self.right, axis=1)
 
-    def press(self, multipliers: Float64) -> Float64:
+    def dual_matrix(self, multipliers: Float64) -> Float64:
         """The sum D = Σ_c α_c u_c v_cᵀ over the constraints, shape (n_rows, n_columns)."""
         return self.left.T @ (multipliers[:, None] * self.right)
 
@@ -91,31 +97,32 @@ class FactoredProblem:
         size = len(self.above)
         if size == self.n_priorities:
             return weights
-        enough = 1e-13 * (1.0 + float(np.abs(weights).max(initial=0.0)))
+        tolerance = TIE_ROUNDING * (1.0 + float(np.abs(weights).max(initial=0.0)))
         for _ in range(MOST_TIE_ROUNDS):
-            broken = self.differences(weights)[self.n_priorities :]
-            if np.abs(broken).max() <= enough:
+            violations = self.differences(weights)[self.n_priorities :]
+            if np.abs(violations).max() <= tolerance:
                 break
-            pull = np.zeros(size)
-            pull[self.n_priorities :] = cho_solve(self._tie_factor, broken, check_finite=False)
-            weights = weights - self.press(pull)
+            shifts = np.zeros(size)  # y_c, 0 for priorities
+            shifts[self.n_priorities :] = cho_solve(self._tie_factor, violations, check_finite=False)
+            weights = weights - self.dual_matrix(shifts)
         return weights
 
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
         """The Cholesky factor of the ties' Gram matrix, slightly regularised."""
-        from scipy.linalg import cho_factor
+        from scipy.linalg import cho_factor  # a tenth of the start-up time
 
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
-        np.einsum("ii->i", gram)[:] *= 1 + 1e-12
+        np.einsum("ii->i", gram)[:] *= 1 + TIE_DIAGONAL_RAISE
         return cho_factor(gram, lower=True)
 
 
 def factored_problem(components: Components, embeddings: Float64) -> tuple[FactoredProblem, Float64, Float64]:
     """The problem, and the orthonormal bases for rows and columns of W, shape (dim, n_rows or n_columns)."""
     nodes = embedded_problem(components, embeddings)
-    rows, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
-    columns, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
+    # With Eᵀ = Q R, Q is the basis and the columns of R are the embeddings in its coordinates.
+    row_basis, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
+    column_basis, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
     needed = find_needed(components)
     above, below = (
         np.concatenate([end[needed], tie])
@@ -125,9 +132,10 @@ def factored_problem(components: Components, embeddings: Float64) -> tuple[Facto
     used = np.ones(len(above), bool)
     n_priorities = problem.n_priorities
     used[n_priorities:] = _select_independent(problem.left[n_priorities:], problem.right[n_priorities:])
-    return replace(problem, above=above[used], below=below[used]), rows, columns
+    return replace(problem, above=above[used], below=below[used]), row_basis, column_basis
 
 
+# ⟨u_c v_cᵀ, u_d v_dᵀ⟩ = (u_c·u_d)(v_c·v_d) for all pairs of constraints, shape (n, n).
 def _gram(left: Float64, right: Float64) -> Float64:
     return (left @ left.T) * (right @ right.T)
 
@@ -135,12 +143,13 @@ def _gram(left: Float64, right: Float64) -> Float64:
 def _select_independent(left: Float64, right: Float64) -> Bool:
     """A maximal set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
     gram = _gram(left, right)
-    norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
+    norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))  # no division by 0 if two rows are equal
     chosen = np.zeros(len(gram), bool)
     if len(gram):
-        from scipy.linalg import lapack as routines
+        from scipy.linalg import lapack as routines  # a tenth of the start-up time
 
         lapack: Any = routines  # its stubs omit the pivoted factorisation
-        _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT_TIE)
-        chosen[order[:rank] - 1] = True
+        # Pivoted Cholesky of the Gram matrix with unit diagonal: its pivots, counted from 1, are the set.
+        _, pivots, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT_TIE)
+        chosen[pivots[:rank] - 1] = True
     return chosen

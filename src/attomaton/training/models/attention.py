@@ -1,7 +1,8 @@
 """One layer of self-attention, f_W(X) = Xᵀ softmax(X W x̄): its loss and gradients for many trials at once.
 
 The rows of X (t, d) are the embeddings of a context's tokens, x̄ is the last of them, and W (d, d) is trained,
-as it is or as a product K Qᵀ.
+as it is or as a product K Qᵀ. :func:`lay_out` makes :class:`Trials` from samples and tables of embeddings;
+the training loop calls ``evaluate``, Newton's method ``gradient`` and ``hessian``.
 """
 
 import math
@@ -23,7 +24,10 @@ from attomaton.training.models.heads import Readout, TokenId, as_head
 from attomaton.training.models.losses import LogLoss, Loss, as_loss
 
 FEWEST_ROWS = 8  # tokens and queries are padded to this: PyTorch is slower with smaller matrices
-PAIRS_PER_POSITION = 24  # with at most this many pairs of token and query, scores are by pair
+
+# Scores are computed once per pair of token and query if the table of all pairs has at most this many cells
+# per position. With more cells, most of which no position has, one product per position is faster.
+PAIRS_PER_POSITION = 24
 
 
 @dataclass(frozen=True)
@@ -86,19 +90,16 @@ class AttentionModel:
 class Trials:
     """The realisable samples of all trials as tensors, short contexts padded on the left.
 
-    Sizes are b trials, n samples, t positions, k tokens and d dimensions. ``table`` (b, k, d) has the
-    embeddings, ``tokens`` (b, n, t) the contexts with the query last, ``keys`` (b, n, t, d) their embeddings,
-    ``filled`` (b, n, t) is false for padding, and ``weight`` (b, n) is 1/n for the n samples of a trial and 0
-    for padding. ``prepared`` is what the readout computed from these.
+    Sizes are b trials, n samples, t positions, k tokens and d dimensions.
     """
 
     model: AttentionModel
-    table: Tensor
-    tokens: Tensor
-    keys: Tensor
-    filled: Tensor
-    weight: Tensor
-    prepared: tuple[Tensor, ...]
+    table: Tensor  # (b, k, d): the embeddings of each trial
+    tokens: Tensor  # (b, n, t): the contexts, with the query last
+    keys: Tensor  # (b, n, t, d): the embeddings of the contexts' tokens
+    filled: Tensor  # (b, n, t): false for padded positions
+    weight: Tensor  # (b, n): 1/(number of samples of the trial), 0 for padded samples
+    prepared: tuple[Tensor, ...]  # what the readout computed from these
 
     @property
     def device(self) -> torch.device:
@@ -144,6 +145,7 @@ class Trials:
         return combine_factors(parameters)
 
     def loss(self, weights: Tensor) -> Tensor:
+        """The mean losses, shape (b,), at W of shape (b, d, d)."""
         label_values, _ = self.model.head.read(self._attend(weights), self.prepared)
         return self._mean_loss(label_values)
 
@@ -155,19 +157,20 @@ class Trials:
     def hessian(self, weights: Tensor, score_changes: Tensor | None = None) -> Tensor:
         """∇²L by W as a vector, shape (b, d·d, d·d), or along m axes, (b, m, m).
 
-        ``score_changes`` are those of the axes (:meth:`score_changes`); they do not depend on W. Samples do
-        not interact, so one derivative of their score gradients per position is enough.
+        ``score_changes`` is what :meth:`score_changes` returned for the axes; it does not depend on W. With C
+        the score changes and H_s the second derivative by the scores of a sample, ∇²L = Σ_samples Cᵀ H_s C.
         """
         changes = self.score_changes() if score_changes is None else score_changes
         b, n, t, _ = self.keys.shape
         with torch.enable_grad():
             scores = self._scores(weights).detach().requires_grad_()
             gradient, _ = self._score_gradient(self._softmax(scores))
+            # Samples do not interact: the derivative of a sum over all samples has row i of every H_s.
             by_position = gradient.sum((1, 2))
             rows = [torch.autograd.grad(total, scores, retain_graph=True)[0] for total in by_position]
-        curvature = torch.stack(rows).permute(2, 3, 0, 1)  # (b, n, t, t)
-        bent = curvature @ changes.reshape(b, n, t, -1)
-        return changes.transpose(1, 2) @ bent.reshape(b, n * t, -1)
+        curvature = torch.stack(rows).permute(2, 3, 0, 1)  # H_s, shape (b, n, t, t)
+        curvature_changes = curvature @ changes.reshape(b, n, t, -1)
+        return changes.transpose(1, 2) @ curvature_changes.reshape(b, n * t, -1)
 
     def score_changes(self, axes: Tensor | None = None) -> Tensor:
         """The change of all scores X W x̄ along m axes (b, m, d·d), shape (b, n·t, m).
@@ -175,6 +178,7 @@ class Trials:
         Without axes it is the change along each entry of W, shape (b, n·t, d·d).
         """
         b, n, t, d = self.keys.shape
+        # The score x_tᵀ W x̄ is linear in W, with the coefficients x_t x̄ᵀ.
         features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
         return features if axes is None else features @ axes.transpose(1, 2)
 
@@ -189,9 +193,11 @@ class Trials:
         slope = self._without_padding(self.model.loss.slope(label_values)) * self.weight
         return slope * derivative, label_values
 
+    # The mean losses, shape (b,), from the value u of each label, shape (b, n).
     def _mean_loss(self, label_values: Tensor) -> Tensor:
         return (self._without_padding(self.model.loss.value(label_values)) * self.weight).sum(-1)
 
+    # Values (b, n) with 0 for padded samples, whose losses may be infinite, and ∞ · 0 is not 0.
     def _without_padding(self, values: Tensor) -> Tensor:
         return values if self._padding_samples is None else values.masked_fill(self._padding_samples, 0.0)
 
@@ -199,9 +205,11 @@ class Trials:
         """softmax(X W x̄) with positions first, shape (t, b, n), so that the softmax runs over whole rows."""
         return self._softmax(self._scores(weights))
 
+    # Attention, shape (t, b, n), from scores (t, b, n); padded positions get none.
     def _softmax(self, scores: Tensor) -> Tensor:
         return torch.softmax(scores if self._padding_scores is None else scores + self._padding_scores, 0)
 
+    # X W x̄ of every context, shape (t, b, n).
     def _scores(self, weights: Tensor) -> Tensor:
         if self._pairs is not None:
             return self._pairs.scores(weights)
@@ -212,49 +220,50 @@ class Trials:
         """∇L = Σ score_gradient_t x_t x̄ᵀ, shape (b, d, d), from a gradient by scores (t, b, n)."""
         if self._pairs is not None:
             return self._pairs.pull_back(score_gradient)
-        mean_keys = (score_gradient.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
-        return mean_keys.transpose(1, 2) @ self.keys[:, :, -1]
+        weighted_keys = (score_gradient.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]  # (b, n, d)
+        return weighted_keys.transpose(1, 2) @ self.keys[:, :, -1]
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """The distinct tokens and queries of every trial: positions with the same pair share a score.
+    """A table of the scores of all pairs of a token and a query, which positions look up.
 
-    ``keys`` (b, k, d) and ``queries`` (b, q, d) are their embeddings. The table of scores has ``shape``
-    (b, k, q); ``cells`` are the flat indices in it of all positions, whose ``layout`` is (t, b, n).
+    Every trial has k distinct tokens and q distinct queries, the smaller numbers padded with token 0.
     """
 
-    keys: Tensor
-    queries: Tensor
-    cells: Tensor
-    shape: tuple[int, int, int]
-    layout: tuple[int, int, int]
+    keys: Tensor  # (b, k, d): embeddings of the distinct tokens
+    queries: Tensor  # (b, q, d): embeddings of the distinct queries
+    cells: Tensor  # (t · b · n,): the flat index in the table of each position, in the order of ``layout``
+    shape: tuple[int, int, int]  # (b, k, q), of the table
+    layout: tuple[int, int, int]  # (t, b, n), of the scores of all positions
 
     @classmethod
     def of(cls, tokens: Int64, table: Tensor) -> "_Pairs":
+        """The pairs in contexts ``tokens`` (b, n, t), with the embeddings ``table`` (b, n_tokens, d)."""
         b, n, t = tokens.shape
         key_tokens, key = _number_tokens(tokens, table.shape[1])
         query_tokens, query = _number_tokens(tokens[..., -1:], table.shape[1])
-        shape = b, key_tokens.shape[1], query_tokens.shape[1]
+        k, q = key_tokens.shape[1], query_tokens.shape[1]
         trial = np.arange(b, dtype=np.int64)[:, None, None]
-        cells: Int64 = (trial * shape[1] + key) * shape[2] + query
-        keys, queries = (
-            torch.take_along_dim(table, torch.as_tensor(ids)[..., None], dim=1)
-            for ids in (key_tokens, query_tokens)
-        )
-        return cls(keys, queries, torch.as_tensor(cells.transpose(2, 0, 1).reshape(-1)), shape, (t, b, n))
+        # Row-major index of (trial, key, query) in the table, shape (b, n, t); one query per context.
+        cells: Int64 = (trial * k + key) * q + query
+        keys = torch.take_along_dim(table, torch.as_tensor(key_tokens)[..., None], dim=1)
+        queries = torch.take_along_dim(table, torch.as_tensor(query_tokens)[..., None], dim=1)
+        positions_first = torch.as_tensor(cells.transpose(2, 0, 1).reshape(-1))
+        return cls(keys, queries, positions_first, shape=(b, k, q), layout=(t, b, n))
 
     @cached_property
     def _query_columns(self) -> Tensor:
         """The queries as columns, shape (b, d, q), in this order in memory, which is twice as fast."""
         return self.queries.transpose(1, 2).contiguous()
 
+    # X W x̄ of every context, shape (t, b, n).
     def scores(self, weights: Tensor) -> Tensor:
         products = torch.bmm(self.keys, torch.bmm(weights, self._query_columns))
         return products.view(-1).index_select(0, self.cells).view(self.layout)
 
     def pull_back(self, score_gradient: Tensor) -> Tensor:
-        """Σ score_gradient_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
+        """Σ score_gradient_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n): gradients are summed by pair first."""
         sums = score_gradient.new_zeros(math.prod(self.shape))
         sums = sums.scatter_add_(0, self.cells, score_gradient.reshape(-1))
         return torch.bmm(torch.bmm(self.keys.transpose(1, 2), sums.view(self.shape)), self.queries)
@@ -265,7 +274,7 @@ def _number_tokens(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
     flat = tokens.reshape(len(tokens), -1)
     occurs = np.zeros((len(tokens), n_tokens), bool)
     np.put_along_axis(occurs, flat, values=True, axis=1)
-    index = occurs.cumsum(axis=1) - 1
+    index = occurs.cumsum(axis=1) - 1  # of each token of the vocabulary that occurs, in its trial
     distinct = np.zeros((len(tokens), max(FEWEST_ROWS, int(index[:, -1].max()) + 1)), np.int64)
     trial, token = occurs.nonzero()
     distinct[trial, index[trial, token]] = token
@@ -290,20 +299,21 @@ def _pad(corpora: Sequence[Samples]) -> tuple[Int64, Int64, Bool, Float64]:
 
     Contexts are padded on the left with token 0; the last position is filled, also in padded samples.
     """
-    b, n, t = len(corpora), max(map(len, corpora)), max(int(corpus.lengths.max()) for corpus in corpora)
+    b, n = len(corpora), max(map(len, corpora))
+    t = max(int(corpus.lengths.max()) for corpus in corpora)
     tokens, filled = np.zeros((b, n, t), np.int64), np.zeros((b, n, t), bool)
     labels, weight = np.zeros((b, n), np.int64), np.zeros((b, n))
-    from_end = np.arange(t, 0, -1)
+    from_end = np.arange(t, 0, -1)  # t for the first position, 1 for the last
     for trial, corpus in enumerate(corpora):
-        size, is_filled = len(corpus), from_end <= corpus.lengths[:, None]
+        size = len(corpus)
+        is_filled = from_end <= corpus.lengths[:, None]
+        # Contexts end before `stops` in `values`; at padded positions the index is unused, but must exist.
         index = np.maximum(corpus.stops[:, None] - from_end, 0)
         tokens[trial, :size] = np.where(is_filled, corpus.values[index], 0)
-        filled[trial, :size], labels[trial, :size], weight[trial, :size] = (
-            is_filled,
-            corpus.labels,
-            1.0 / size,
-        )
-    filled[..., -1] = True
+        filled[trial, :size] = is_filled
+        labels[trial, :size] = corpus.labels
+        weight[trial, :size] = 1.0 / size
+    filled[..., -1] = True  # a softmax over no position would be NaN
     return tokens, labels, filled, weight
 
 
@@ -321,7 +331,8 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     )
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=model.device)
     keys = torch.take_along_dim(table[:, None], tokens[..., None], dim=2)
-    prepared = model.head.prepare(keys, (tokens == labels[..., None]) & filled, table, labels)
+    is_label = (tokens == labels[..., None]) & filled
+    prepared = model.head.prepare(keys, is_label, table, labels)
     return Trials(model, table, tokens, keys, filled, weight, prepared)
 
 

@@ -19,7 +19,7 @@ from attomaton.base.options import Checked, checked, real_number, show, whole_nu
 from attomaton.base.tables import Float64, Int64, Integers
 
 MOST_LAYERS = 1_000  # the largest number of layers, or of heads per layer
-BLOCK_NUMBERS = 3_000_000  # numbers of an activation in memory; longer corpora are processed in blocks
+BLOCK_NUMBERS = 3_000_000  # numbers of an activation in memory (24 MB); larger corpora are cut into blocks
 
 Matrix = TypeVar("Matrix", Tensor, Float64)
 
@@ -110,9 +110,10 @@ def group_parameters(
     model: DeepModel, parameters: Sequence[Matrix]
 ) -> tuple[list[LayerParameters[Matrix]], Matrix]:
     """Parameters in the order of :meth:`DeepModel.shapes`, grouped by layer and head; and W_O."""
-    following, layers = iter(parameters), list[LayerParameters[Matrix]]()
+    following = iter(parameters)
+    layers: list[LayerParameters[Matrix]] = []
     for _ in range(model.n_layers):
-        heads = [
+        heads = [  # arguments are evaluated from left to right, as the parameters follow each other
             HeadParameters(next(following), next(following) if model.positions else None, next(following))
             for _ in range(model.n_heads)
         ]
@@ -136,13 +137,11 @@ def split_parameters(model: DeepModel, numbers: Float64, n_tokens: int, window: 
 
 @dataclass(frozen=True, eq=False)
 class DeepTrials:
-    """The sequences of all trials as tensors; each trial has its own, all of one shape.
-
-    In ``tokens`` (n_trials, n_sequences, window + 1) every token but the last of a sequence is a query, and
-    every token but the first the label of the query before it.
-    """
+    """The sequences of all trials as tensors; each trial has its own, all of one shape."""
 
     model: DeepModel
+    # (n_trials, n_sequences, window + 1): every token but the last of a sequence is a query, and every token
+    # but the first is the label of the query before it.
     tokens: Tensor
     n_tokens: int
 
@@ -164,16 +163,18 @@ class DeepTrials:
         n_at_once = max(BLOCK_NUMBERS // (n_trials * self.window * self.n_tokens), 1)
         mean_losses = torch.zeros(n_trials, dtype=torch.float64, device=self.device)
         gradients: tuple[Tensor, ...] = ()
-        for first in range(0, n_sequences, n_at_once):
+        for first in range(0, n_sequences, n_at_once):  # losses and gradients are sums over blocks
             block = self.tokens[:, first : first + n_at_once]
             with torch.enable_grad():
                 leaves = tuple(parameter.detach().requires_grad_() for parameter in parameters)
                 losses = self._sum_losses(leaves, block) / (n_sequences * self.window)
-                of_block = torch.autograd.grad(losses.sum(), leaves)
-            gradients = tuple(map(torch.add, gradients, of_block)) if gradients else of_block
+                # Trials do not interact: the gradient of their sum contains the gradient of each.
+                block_gradients = torch.autograd.grad(losses.sum(), leaves)
+            gradients = tuple(map(torch.add, gradients, block_gradients)) if gradients else block_gradients
             mean_losses = mean_losses + losses.detach()
         return gradients, lambda: mean_losses
 
+    # Σ −ln p(next token) over sequences and positions, shape (n_trials,); W_O is the last parameter.
     def _sum_losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         logits = _multiply(self.run(parameters, tokens[:, :, :-1]), parameters[-1])
         label_logits = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
@@ -203,8 +204,8 @@ class DeepTrials:
 def _attend(scores: Tensor, positions: Tensor | None) -> Tensor:
     """softmax(scores + D(P)) over the keys up to each query, shape (n_trials, n, t, t)."""
     index = torch.arange(scores.shape[2], device=scores.device)
-    lags = index[:, None] - index  # of each key before the query, negative for later keys
-    if positions is not None:
+    lags = index[:, None] - index  # i − j for query i and key j, (t, t): negative for later keys
+    if positions is not None:  # (n_trials, 1, window) → P_{i−j}, (n_trials, 1, t, t); P_0 is masked below
         scores = scores + positions[:, 0][:, lags.clamp(min=0)][:, None]
     return torch.softmax(scores.masked_fill(lags < 0, -torch.inf), 3)
 
@@ -218,13 +219,14 @@ def _multiply(stream: Tensor, matrix: Tensor) -> Tensor:
 def _look_up_pairs(weights: Tensor, tokens: Tensor) -> Tensor:
     """X W Xᵀ of one-hot tokens X, shape (b, n, t, t)."""
     b, n, t = tokens.shape
-    pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]
+    pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]  # flat index of (query, key) in W
     return weights.flatten(1).gather(1, pairs.reshape(b, -1)).reshape(b, n, t, t)
 
 
 def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
     """X V of one-hot tokens X, shape (b, n, t, k)."""
     b, n, t = tokens.shape
+    # The rows of all trials in one table: those of trial i begin at row i · n_tokens.
     shifts = torch.arange(b, device=tokens.device)[:, None, None] * values.shape[1]
     return torch.nn.functional.embedding(tokens + shifts, values.flatten(0, 1)).reshape(b, n, t, -1)
 
@@ -240,6 +242,7 @@ def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens:
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
 
 
+# The sequences of a trial as int64, if they are a table of at least two columns of tokens below n_tokens.
 def _check_sequences(sequences: object, trial: int, n_tokens: int) -> Int64:
     table = np.asarray(sequences)
     if table.ndim != 2 or not np.issubdtype(table.dtype, np.integer) or min(table.shape, default=0) < 1:

@@ -53,13 +53,11 @@ class TokenId:
         return label_mask, 1.0 - label_mask
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The prediction u, and du/ds: a (1 − u) at the label, −a u elsewhere.
-
-        1 − u is summed over the other positions, to keep its precision when it is small.
-        """
+        """The prediction u, and du/ds: a (1 − u) at the label, −a u elsewhere."""
         on_label, elsewhere = (attention * mask for mask in prepared)
         value = on_label.sum(0)
-        return value, on_label * elsewhere.sum(0) - elsewhere * value
+        complement = elsewhere.sum(0)  # 1 − u, more precisely than by subtraction when it is small
+        return value, on_label * complement - elsewhere * value
 
 
 class _Decoded(Checked):
@@ -81,8 +79,9 @@ class _Decoded(Checked):
         return values / self.temperature, logits / self.temperature, labels[None]
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        if len(prepared) == 1:
+        if len(prepared) == 1:  # without a temperature u is linear in the attention
             return _read_linear(attention, prepared[0])
+        # d ln u/da_t = value_t − Σ_k p_k logit_kt, from which _read_linear computes d ln u/ds; du = u d ln u.
         values, logits, labels = prepared
         probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
         value = probabilities.gather(0, labels)[0]
@@ -152,6 +151,7 @@ class EmbeddingDistance:
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The prediction u for each sample, and its derivative by the attention scores s."""
+        # u = −‖Σ_t a_t δ_t‖² has the derivative du/da_t = −2 (Σ a δ)·δ_t.
         (differences,) = prepared
         error = (attention[:, None] * differences).sum(0)
         _, derivative = _read_linear(attention, -2.0 * (error * differences).sum(1))
@@ -182,11 +182,9 @@ def _positions_first(values: Tensor) -> Tensor:
 
 
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ a v, and its derivative by the scores, a (v − Σ a v).
-
-    Values are relative to those of the positions with most attention. If these positions have nearly all of
-    it, the contribution of the others is a sum of small numbers rather than a difference of large ones.
-    """
+    """Σ_t a_t v_t, shape (b, n), and its derivative by the scores, a_t (v_t − Σ a v), shape (t, b, n)."""
+    # The mean of v where attention is largest is subtracted first. If these positions have nearly all of the
+    # attention, the contribution of the others is a sum of small numbers, not a difference of large ones.
     is_largest = (attention == attention.amax(0)).to(values.dtype)
     base = (values * is_largest).sum(0) / is_largest.sum(0)
     terms = attention * (values - base)
