@@ -85,10 +85,8 @@ def follow_path(
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
-    """Follow the central path; return the best weights, and the multipliers with the best lower bound.
-
-    The two may come from different points. Multipliers are one per constraint: priorities, then ties.
-    """
+    """Follow the central path; return the best weights, and the multipliers with the best lower bound."""
+    # The two may come from different points. There is one multiplier per constraint: priorities, then ties.
     n_rows = problem.tokens.shape[1]
     best_weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
     best_multipliers, lower = np.zeros(len(problem.above)), 0.0
@@ -232,10 +230,8 @@ class NuclearEquations(NamedTuple):
         return symmetric(predictor.primal @ predictor.dual @ self.inverse)
 
     def solve(self, aim: float, second_order: Float64, slack_product: Float64) -> Point:
-        """The step to PZ = ``aim``·I and s f = ``aim``, less the terms ΔP ΔZ Z⁻¹ and Δs Δf.
-
-        ΔP = base − sym(P ΔZ Y) and Δs = base_slack − (s/f) Δf are functions of Δα, which H gives.
-        """
+        """The step to PZ = ``aim``·I and s f = ``aim``, less the terms ΔP ΔZ Z⁻¹ and Δs Δf."""
+        # ΔP = base − sym(P ΔZ Y) and Δs = base_slack − (s/f) Δf are functions of Δα, which H gives.
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
         base = aim * inverse - point.primal - second_order
@@ -269,11 +265,10 @@ class ConstraintProducts(NamedTuple):
 
 def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
     n_rows = problem.tokens.shape[1]
-    return ConstraintProducts(
-        tokens=problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T,
-        cross=problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T,
-        queries=problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T,
-    )
+    tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
+    cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
+    queries = problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T
+    return ConstraintProducts(tokens, cross, queries)
 
 
 @dataclass(frozen=True)
@@ -366,12 +361,11 @@ class SpectralEquations(NamedTuple):
         frame, shape, point, inverse, matrix, factor = self
         n_rows = shape[0]
         excess = frame.priorities @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
+        ratio = point.flow / point.slack
         aimed_flow = (aim - slack_product) / point.slack  # f + Δf, except for the term of Δs
         target = aim * inverse - second_order  # X + ΔX, except for the term of ΔS
         target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
-        target_weights = target_weights + frame.priorities.T @ (
-            aimed_flow - point.flow / point.slack * excess
-        )
+        target_weights = target_weights + frame.priorities.T @ (aimed_flow - ratio * excess)
         # Solve for (Δt, coordinates of ΔW); the first equation keeps the trace of X at 1.
         right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
         answer = cho_solve(factor, right, check_finite=False)
@@ -381,7 +375,7 @@ class SpectralEquations(NamedTuple):
         upper, lower = (float(answer[0]) * np.eye(size) for size in shape)
         primal = np.block([[upper, weights], [weights.T, lower]])
         slack = frame.priorities @ weights.ravel() + excess
-        flow = aimed_flow - point.flow - point.flow / point.slack * slack
+        flow = aimed_flow - point.flow - ratio * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
 
