@@ -1,7 +1,6 @@
 """Solve a corpus: edges → components → hard and soft solutions, as one value.
 
-:func:`solve_edges` takes the four steps. Queries do not interact without embeddings, so the edges of a large
-corpus are cut into partitions, ranges of queries that threads solve side by side; the results are joined.
+Without embeddings queries do not interact, so threads solve ranges of queries (partitions) side by side.
 """
 
 from collections.abc import Callable, Sequence

@@ -23,11 +23,6 @@ from attomaton.solvers.norms.problem import FactoredProblem
 # Fraction of the distance to the boundary that a step takes, so that points stay inside.
 STEP_FRACTION = 0.95
 
-# The corrector aims at μ' = μ (μ_predicted/μ)³ (Mehrotra's exponent), but at no less than this times μ.
-LEAST_DECREASE = 1e-6
-
-# Size of the first primal matrix relative to 1/‖u_c v_cᵀ‖: far enough inside the cone for any data.
-FIRST_SCALE = 10.0
 
 # Least length ‖u_c v_cᵀ‖, and least norm of D, by which a first point is scaled.
 LEAST_LENGTH = 1e-6
@@ -118,7 +113,8 @@ def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquati
     primal, dual = point.longest_move(predictor)
     mu = point.duality_measure()
     predicted = point.move(predictor, min(1.0, primal), min(1.0, dual)).duality_measure()
-    aim = mu * min(max((predicted / mu) ** 3, LEAST_DECREASE), 1.0)
+    # Mehrotra's exponent is 3; a longer way in one step than a factor of 1e-6 has no use.
+    aim = mu * min(max((predicted / mu) ** 3, 1e-6), 1.0)
     corrector = equations.solve(aim, equations.second_order(predictor), predictor.slack * predictor.flow)
     primal, dual = point.longest_move(corrector)
     return point.move(corrector, min(1.0, STEP_FRACTION * primal), min(1.0, STEP_FRACTION * dual))
@@ -127,7 +123,8 @@ def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquati
 def first_scale(problem: FactoredProblem) -> float:
     """The multiple of I at which the primal matrix starts; it is large if some ‖u_c v_cᵀ‖ is small."""
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
-    return FIRST_SCALE / min(1.0, max(float(norms[: problem.n_priorities].min()), LEAST_LENGTH))
+    # The factor of 10 puts the first point far enough inside the cone.
+    return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), LEAST_LENGTH))
 
 
 def longest_in_cone(matrix: Float64, step: Float64) -> float:
