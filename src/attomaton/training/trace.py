@@ -1,4 +1,4 @@
-"""The result of a training run: the weights of every trial at recorded steps.
+"""The result of a training run: the weights of every trial at recorded steps, for one layer or several.
 
 `Trace` is for one layer, `DeepTrace` for several. What both do (files, plots, tables) is in `_Recorded`.
 """

@@ -1,6 +1,6 @@
-"""Solve the Graph-SVM in the nuclear (`solve_factored`), max and spectral norms (`solve_normed`).
+"""Solve the Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach.
 
-The least norm gives the best margin that optimisers such as Adam and Muon can reach.
+:func:`solve_factored` is for the nuclear norm, :func:`solve_normed` for the others.
 """
 
 from collections.abc import Callable
