@@ -1,4 +1,7 @@
-"""Solve a corpus: edges → components → hard and soft solutions, as one value."""
+"""Solve a corpus: edges → components → hard and soft solutions, as one value.
+
+Without embeddings queries do not interact, so threads solve ranges of queries (partitions) side by side.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +38,7 @@ from attomaton.solvers.soft.solve import SoftSolution, solve_luce
 from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 
 
+# Such as "Solved(1 query, 2 components, 3 tokens)".
 def show_size(kind: str, n_queries: int, n_components: int, n_tokens: int) -> str:
     counts = count_noun(n_queries, "query", "queries"), count_noun(n_components, "component")
     return f"{kind}({', '.join(counts)}, {count_noun(n_tokens, 'token')})"
@@ -53,6 +57,7 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
+        # Hard and soft scores must be of the same nodes, in the same components, for the same embeddings.
         nodes = self.components.nodes.select(["query", "token"])
         kinds: dict[type[Solution], object] = {HardSolution: self.hard, SoftSolution: self.soft}
         for kind, solution in kinds.items():
@@ -77,6 +82,7 @@ class Solved:
 
     @property
     def n_tokens(self) -> int:
+        """The size of the vocabulary."""
         return self.components.edges.n_tokens
 
     @property
@@ -132,7 +138,7 @@ def solve_edges(
 
 def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
     """The components of each partition; with embeddings, all queries are one partition."""
-    borders = cut_partitions(edges.queries, edges.n_tokens).tolist()
+    borders = cut_partitions(edges.queries, edges.n_tokens).tolist()  # n_partitions + 1 borders
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
     partitions = [slice_edges(edges, *queries) for queries in pairwise(borders)]
@@ -170,15 +176,16 @@ def solve_soft(
     if embeddings is not None:
         return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
 
-    def solve(partition: Components) -> TieScores:
+    # One partition on one thread, with the choices of the queries in it.
+    def solve_partition(partition: Components) -> TieScores:
         queries = column(partition.edges.queries, "query")
-        chosen = slice_queries(choices.rows, int(queries[0]), int(queries[-1]) + 1)
-        return solve_ties(partition, trusted(ChoiceTable, rows=chosen), atol, 1)
+        rows = slice_queries(choices.rows, int(queries[0]), int(queries[-1]) + 1)
+        return solve_ties(partition, trusted(ChoiceTable, rows=rows), atol, 1)
 
     if len(partitions) == 1:
         solved = [solve_ties(partitions[0], choices, atol, threads)]
     else:
-        solved = divide_work(solve, partitions, threads)
+        solved = divide_work(solve_partition, partitions, threads)
     tie_scores = np.concatenate([ties.scores for ties in solved])
     return trusted(
         SoftSolution,
@@ -190,6 +197,7 @@ def solve_soft(
     )
 
 
+# The soft scores of nodes in components of several tokens; all other scores are 0.
 def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
@@ -206,6 +214,4 @@ def solve_samples(
 ) -> Solved:
     """Solve the hard and the soft problem from samples in memory; embeddings are orthonormal by default."""
     edges = extract_edges(samples).filter(min_support=min_support)
-    return solve_edges(
-        edges, lambda components: extract_choices(samples, components), embeddings=embeddings, atol=atol
-    )
+    return solve_edges(edges, partial(extract_choices, samples), embeddings=embeddings, atol=atol)

@@ -18,7 +18,6 @@ from attomaton.training.models.losses import LOSSES
 from attomaton.training.steps import STORED_STEPS, Decay
 
 ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")  # packages whose other versions may round differently
-LONGEST_SHOWN = 60  # characters of a setting in a message
 
 
 def describe(value: object) -> Any:
@@ -101,5 +100,5 @@ def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    text = repr(value)  # of which 60 characters fit into a message
+    return text if len(text) <= 60 else f"{text[:60]}…"

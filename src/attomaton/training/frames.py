@@ -19,7 +19,6 @@ from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 
 LOSS_NOISE = 1e-13  # differences of losses below this are rounding errors
-LESS_STEEP = 0.9  # a move that leaves the loss as it is must reduce the steepness to this fraction
 NEGLIGIBLE_AXIS = 1e-9  # singular values below this, relative to the largest, count as zero
 
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
@@ -125,7 +124,8 @@ def search_line(
     for _ in range(MOST_HALVINGS):
         candidate = project(point + fraction[:, None] * move)
         new_slope, new_losses = frame.slope(candidate)
-        is_flatter = steepness(new_slope, candidate) < LESS_STEEP * start_steepness
+        # By a tenth, so that a loss that stays equal up to rounding does not hide endless moves.
+        is_flatter = steepness(new_slope, candidate) < 0.9 * start_steepness
         falls = new_losses < losses - LOSS_NOISE
         stays = new_losses <= losses + LOSS_NOISE
         accepted = at_rest | falls | (stays & is_flatter)

@@ -1,4 +1,4 @@
-"""Train one layer of attention (`train`) or a deep model (`train_deep`) on many trials at once.
+"""Train one layer of attention, or a deep model, on many trials in one tensor program.
 
 Both read the corpora, draw the initial weights, lay out the tensors, and run the loop of `TrainingRun`.
 """

@@ -1,4 +1,4 @@
-"""Steps (update rules): how a gradient moves the parameters. Each matrix of each trial moves independently.
+"""Steps: how a gradient moves the parameters. Each matrix of each trial moves independently.
 
 A steepest-descent step is the D with ‖D‖ ≤ 1 most aligned with −G, D = argmin ⟨G, D⟩, for the gradient G. In
 the max norm (the largest entry) it is −sign G, in the Frobenius norm −G/‖G‖, in the spectral norm (the

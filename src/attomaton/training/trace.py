@@ -1,4 +1,4 @@
-"""The result of a training run: the weights of every trial at recorded steps.
+"""The result of a training run: the weights of every trial at recorded steps, for one layer or several.
 
 `Trace` is for one layer, `DeepTrace` for several. What both do (files, plots, tables) is in `_Recorded`.
 """
@@ -96,16 +96,14 @@ class _Recorded(Tabular):
             raise UnknownToken(f"step {step} was not recorded; give one of the steps in trace.steps")
         return int(rows[0])
 
-    # The object that `about` describes under the name of a setting; it must be of one of the classes.
-    def _restore(self, setting: str, classes: tuple[type[Any], ...]) -> Any:
+    # The object that `about` describes under this name; it must be of one of the classes.
+    def _restore(self, name: str, classes: tuple[type[Any], ...]) -> Any:
         try:
-            value = restore_settings(self.about[setting])
+            value = restore_settings(self.about[name])
         except (AttributeError, KeyError, TypeError) as error:
-            raise CorruptRun(f"the trace does not name its {setting} ({error}); {RESTORE_ARRAYS}") from error
+            raise CorruptRun(f"the trace does not name its {name} ({error}); {RESTORE_ARRAYS}") from error
         if not isinstance(value, classes):
-            raise CorruptRun(
-                f"the trace names {value!r} as its {setting}, which is invalid; {RESTORE_ARRAYS}"
-            )
+            raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {RESTORE_ARRAYS}")
         return value
 
     def _table(self) -> pa.Table:

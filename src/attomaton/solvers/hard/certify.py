@@ -1,7 +1,8 @@
 """Prove bounds on ‖W_svm‖² for the Graph-SVM, from the vectors alone.
 
 Any feasible point gives an upper bound. Any multipliers, after clipping and scaling, give a lower bound (weak
-duality). A solver's own status is never used.
+duality). A solver's own status is never used. :func:`certify_positions` is for orthonormal embeddings,
+:func:`certify_forces` for others; :func:`check_exactly` proves positions in integers.
 """
 
 from collections.abc import Sequence
@@ -30,13 +31,10 @@ FEASIBLE_VIOLATION = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ExactCheck:
-    """The positions p_C implied by the tight edges, and whether they are optimal.
+    """The positions p_C implied by the tight edges, and whether they are optimal."""
 
-    ``reason`` names the failed condition and its edge; it is empty at the optimum. p_C is ``numerators[C] /
-    denominators[C]``, not in lowest terms; both lists are empty if the tight edges close a cycle.
-    """
-
-    reason: str
+    reason: str  # the failed condition and its edge; empty at the optimum
+    # p_C = numerators[C] / denominators[C], not in lowest terms; no items if the tight edges close a cycle
     numerators: list[int]
     denominators: list[int]
 
@@ -50,17 +48,13 @@ class ExactCheck:
 
 
 class _BlockWalk(NamedTuple):
-    """All blocks, each walked along tight edges from its root outwards.
+    """All blocks, each walked along tight edges from its root outwards; lists have one item per node."""
 
-    ``nodes`` lists the nodes in this order. Node i was entered from ``parent[i]`` by the edge ``entry[i]`` (a
-    root from itself, by None), and ``offset[i]`` is its position minus that of ``root[i]``.
-    """
-
-    nodes: list[int]
-    entry: list[int | None]
-    parent: list[int]
-    root: list[int]
-    offset: list[int]
+    nodes: list[int]  # in the order of the walk
+    entry: list[int | None]  # the edge by which node i was entered, None for a root
+    parent: list[int]  # the node from which node i was entered, a root itself
+    root: list[int]  # the root of the block of node i
+    offset: list[int]  # the position of node i minus the position of its root
 
 
 def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
@@ -69,7 +63,7 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     The edges with flow are claimed to be tight. They join components into rigid blocks with integer offsets,
     and each block is at its balance point, so every position is a fraction over its block's weight. Three
     conditions are checked without tolerance: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the
-    multiplier of a tight edge, which is Σ|C|p_C beyond its upper end, is ≥ 0.
+    multiplier of every tight edge is ≥ 0.
     """
     if len(problem.sizes) > MOST_PROVED:
         raise UnsupportedOption(
@@ -81,17 +75,18 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     below: list[int] = problem.below.tolist()
     tight: list[int] = np.flatnonzero(flow > 0).tolist()
     walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
-    unused = set(tight).difference(walk.entry)
+    unused = set(tight).difference(walk.entry)  # both ends were entered by other edges
     if unused:
         edge = min(unused)
         return ExactCheck(f"edge {above[edge]} → {below[edge]} closes a cycle of tight edges", [], [])
     numerators, denominators = _balance_blocks(walk, sizes)
     reason = ""
     for top, bottom in zip(above, below, strict=True):
-        over, under = denominators[top], denominators[bottom]
-        gap = numerators[top] * under - numerators[bottom] * over
-        if gap < over * under:
-            reason = f"edge {top} → {bottom} is violated: its gap is {Fraction(gap, over * under)}"
+        # p_top − p_bottom over the common denominator, in integers
+        common = denominators[top] * denominators[bottom]
+        gap = numerators[top] * denominators[bottom] - numerators[bottom] * denominators[top]
+        if gap < common:
+            reason = f"edge {top} → {bottom} is violated: its gap is {Fraction(gap, common)}"
             break
     negative = None if reason else _find_negative(walk, sizes, numerators, denominators)
     if negative is not None:
@@ -114,7 +109,9 @@ def _balance_blocks(walk: _BlockWalk, sizes: list[int]) -> tuple[list[int], list
 def _find_negative(
     walk: _BlockWalk, sizes: list[int], numerators: list[int], denominators: list[int]
 ) -> tuple[int, Fraction] | None:
-    """A tight edge with a negative multiplier, and this multiplier."""
+    """A tight edge with a negative multiplier, and this multiplier; None at the optimum."""
+    # At balance the multiplier of an edge is Σ |C| p_C over the components on the side of its upper end.
+    # `load` is Σ |C| p_C over the subtree of each node, times the denominator of the block.
     load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
     for node in reversed(walk.nodes):  # from the leaves inwards
         edge, parent = walk.entry[node], walk.parent[node]
@@ -127,7 +124,9 @@ def _find_negative(
     return None
 
 
+# The walk along tight edges (above, below, edge) over `size` components, without edges that close cycles.
 def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
+    # (neighbour, edge, offset of the neighbour minus offset of the node): a tight edge has a gap of 1.
     neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
     for above, below, edge in tight:
         neighbours[above].append((below, edge, -1))
@@ -245,6 +244,7 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
     return forces / smallest if 0 < smallest < np.inf else forces
 
 
+# The lowest and the highest score of each component, shape (n_components,) each.
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
     component, size = problem.component, len(problem.order.sizes)
     return -largest_of(component, -scores, size), largest_of(component, scores, size)
@@ -262,22 +262,25 @@ def certify_forces(
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
     The bounds are computed from Gram matrices and tell a solver when to stop; the returned answer is proved
-    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`). Upper: aᵀQa of the point scaled to a
-    smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each component's sum set to div f, so that b
-    is the force of f and some multipliers of the ties.
+    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
     """
+    # Larger forces overflow when they are squared; this is also true if an entry is NaN.
     if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
+    # Upper: aᵀQa of the point scaled to a smallest margin of 1, if the ties hold.
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
     spread = 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
     violation = float(np.maximum(spread * scale, 1.0 - min(smallest * scale, 1.0)))
     upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE_VIOLATION else np.inf
-    order, flow = problem.order, np.maximum(flow, 0.0)
+    # Lower: (Σf)² / bᵀQb, where b is a with the sum over each component set to div f. So b is the force of f
+    # and some multipliers of the ties, which cancel inside a component.
+    order = problem.order
+    flow = np.maximum(flow, 0.0)
     sums = sum_at(problem.component, forces, len(order.sizes))
-    pressed = forces + ((order.divergence(flow) - sums) / order.sizes)[problem.component]
-    energy = float(pressed @ problem.scores(pressed))
+    balanced = forces + ((order.divergence(flow) - sums) / order.sizes)[problem.component]
+    energy = float(balanced @ problem.scores(balanced))
     lower = float(flow.sum()) ** 2 / energy if energy > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
@@ -287,10 +290,11 @@ def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tu
     """Lower and upper bound of each group, and the largest violation of a gap of 1."""
     positions = check_floats(positions, (len(problem.sizes),), "positions", finite=False)
     flow = check_floats(flow, (len(problem.above),), "the flow on the edges", finite=False)
+    # Per group, with f = max(flow, 0): Σ |C| p_C², Σ f, and Σ (div f)²/|C|. The kernel fills the rows.
     sums = np.zeros((3, problem.n_groups))
     ends = problem.above, problem.below
     shortfall = sum_groups(problem.sizes, ends, problem.borders, (positions, flow), sums)
-    upper, pushed, spread = sums
-    # the dual value at the best multiple of f = max(flow, 0): (Σf)² / Σ (div f)²/|C|
-    lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
+    upper, total, dual_norm = sums
+    # the dual value at the best multiple of f: (Σf)² / Σ (div f)²/|C|
+    lower = np.divide(total**2, dual_norm, out=np.zeros_like(dual_norm), where=dual_norm > 0)
     return lower, upper, shortfall

@@ -26,15 +26,22 @@ MAX_NEWTON, MAX_PROXIMAL = 12, 30
 # Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first.
 DENSE_NODES, JOINT_PATIENCE = 2000, 300
 
+# Rounding errors of scores of size 1, for each level of the order.
+POSITION_ROUNDING = 4e-15
+
+# A sweep of the block solver adds the edges violated by at least this times the largest violation.
+JOINT_GREED = 0.5
+
 
 class Nearest(NamedTuple):
     """A projection: its scores, and the rigid blocks of nodes that its tight edges and ties form."""
 
     scores: Float64  # (n_nodes,)
     flow: Float64  # (n_edges,): the multipliers of the order's edges
-    block: Int32  # (n_nodes,)
-    offset: Float64  # (n_nodes,): score minus that of the block's first node
+    block: Int32  # (n_nodes,): the number of the block of each node
+    offset: Float64  # (n_nodes,): score minus the score of the block's first node
 
+    # B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns).
     def centred(self, values: Float64) -> Float64:
         return centre(self.block, values)
 
@@ -45,16 +52,19 @@ class Projector:
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
         self._component = problem.component
-        self._weight, self._ends = order.sizes.astype(np.float64), (order.above, order.below)
+        self._weight = order.sizes.astype(np.float64)
+        self._ends = order.above, order.below
+        # The edges that are tried first as tight edges, and the length of the longest path.
         self._first, self._levels = rank_edges(len(order.sizes), *self._ends)
 
     def nearest(self, scores: Float64) -> Nearest:
         """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
+        # Over positions p_C: min Σ |C| p_C² + 2 Σ moment_C p_C, with moment_C = −Σ_{i∈C} scores_i.
         component = self._component
         moment = -sum_at(component, scores, len(self._weight))
-        tolerance = 4e-15 * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
+        tolerance = POSITION_ROUNDING * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
         graph = self._weight, moment, *self._ends
-        positions, flow, active, block, offset = project_order(graph, self._first, (0.5, tolerance))
+        positions, flow, active, block, offset = project_order(graph, self._first, (JOINT_GREED, tolerance))
         self._first = np.flatnonzero(active).astype(np.int32)
         return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
 
@@ -124,8 +134,9 @@ class Joint:
         centre = state.forces
         nearest = projector.nearest(state.scores - tau * centre)
         for _ in range(MAX_PROXIMAL):
-            pulled = tau * (state.forces - centre) + state.scores - nearest.scores
-            if np.abs(pulled).max() <= 1e-6 * tau * np.abs(state.forces).max(initial=0.0):
+            # τ times the gradient of the objective in the metric of Q; 1e-6 of the forces is close enough.
+            residual = tau * (state.forces - centre) + state.scores - nearest.scores
+            if np.abs(residual).max() <= 1e-6 * tau * np.abs(state.forces).max(initial=0.0):
                 break
             goal = self._solve_tight(problem, nearest, state, tau, centre)
             state, nearest = _search_line(projector, state, goal, nearest, tau, centre)
@@ -136,16 +147,19 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre)."""
         target = nearest.centred(nearest.offset + tau * centre)  # B subtracts each block's mean
-        small = len(target) <= DENSE_NODES
-        most = min(self.max_products, JOINT_PATIENCE) if small else self.max_products
-        missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
-        reached, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, (enough, most))
-        if solved or not small:
-            return reached
+        is_small = len(target) <= DENSE_NODES
+        max_products = min(self.max_products, JOINT_PATIENCE) if is_small else self.max_products
+        # Exact to rounding near the answer; 1e-5 of the distance from it before.
+        distance = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
+        tolerance = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * distance)
+        limits = tolerance, max_products
+        solution, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, limits)
+        if solved or not is_small:
+            return solution
+        # The dense matrix BQB + (1 − B) + τ, where 1 − B, the mean over a block, makes it invertible.
         centred = nearest.centred(nearest.centred(problem.kernel()).T)
-        same = nearest.block[:, None] == nearest.block[None, :]
-        matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
+        in_one_block = nearest.block[:, None] == nearest.block[None, :]
+        matrix: Float64 = centred + in_one_block / np.bincount(nearest.block)[nearest.block]
         matrix[np.diag_indices_from(matrix)] += tau
         values, vectors = np.linalg.eigh(matrix)
         usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
@@ -165,14 +179,15 @@ def _conjugate_gradients(
     limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
 ) -> tuple[JointState, bool]:
     """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
-    enough, max_products = limits
+    tolerance, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
     residual = target - nearest.centred(scores) - tau * forces
-    step, power = residual, float(residual @ residual)
+    step = residual
+    power = float(residual @ residual)
     hopeless = 1e12 * power
     for _ in range(max_products):
-        if np.abs(residual).max(initial=0.0) <= enough:
+        if np.abs(residual).max(initial=0.0) <= tolerance:
             return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
@@ -193,20 +208,22 @@ def _search_line(
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
+    # ½ aᵀQa + ‖s − τ centre − projection‖²/2τ, where Q a are the scores s
     def objective(point: JointState, projection: Nearest) -> float:
-        missed = point.scores - tau * centre - projection.scores
-        return 0.5 * float(point.forces @ point.scores) + 0.5 * float(missed @ missed) / tau
+        distance = point.scores - tau * centre - projection.scores
+        return 0.5 * float(point.forces @ point.scores) + 0.5 * float(distance @ distance) / tau
 
     before = objective(state, nearest)
-    missed = state.scores - tau * centre - nearest.scores
-    slope = float((goal.scores - state.scores) @ (state.forces + missed / tau))
+    distance = state.scores - tau * centre - nearest.scores
+    slope = float((goal.scores - state.scores) @ (state.forces + distance / tau))
     length = 1.0
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
-        reached = JointState(forces, scores)
-        closest = projector.nearest(scores - tau * centre)
-        enough = before + 1e-4 * length * slope + 1e-13 * abs(before)
-        if objective(reached, closest) <= enough or length < 1e-4:
-            return reached, closest
+        point = JointState(forces, scores)
+        projection = projector.nearest(scores - tau * centre)
+        # Armijo's 1e-4 of the linear decrease, and an allowance for rounding.
+        acceptable = before + 1e-4 * length * slope + 1e-13 * abs(before)
+        if objective(point, projection) <= acceptable or length < 1e-4:
+            return point, projection
         length /= 2

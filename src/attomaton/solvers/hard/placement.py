@@ -43,9 +43,11 @@ class Placement:
         positions, multipliers = np.empty(len(weight)), np.empty(len(problem.above))
         borders, limits = problem.borders, (self.greed, self.rtol)
         graph = weight, problem.above, problem.below
-        number = 8 * (self.threads or count_processors())  # of shares with about equal numbers of nodes
-        cuts = np.searchsorted(borders[0], np.arange(number + 1) * len(weight) // number)
+        # Shares of about equal numbers of nodes, several per thread; a query is never cut.
+        n_shares = 8 * (self.threads or count_processors())
+        cuts = np.searchsorted(borders[0], np.arange(n_shares + 1) * len(weight) // n_shares)
 
+        # Groups first … last − 1; the kernel writes into positions and multipliers.
         def solve_share(groups: tuple[int, int]) -> None:
             solve_parts(graph, borders, groups, limits, (positions, multipliers))
 

@@ -121,9 +121,8 @@ class EmbeddedProblem:
 
     def kernel(self) -> Float64:
         """The dense matrix Q, shape (n_nodes, n_nodes): the definition, for small problems."""
-        return (
-            self.token_gram[np.ix_(self.token, self.token)] * self.query_gram[np.ix_(self.query, self.query)]
-        )
+        token_products = self.token_gram[np.ix_(self.token, self.token)]
+        return token_products * self.query_gram[np.ix_(self.query, self.query)]
 
 
 MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])

@@ -39,6 +39,7 @@ class Clarabel:
         n_edges, n_components = len(problem.above), len(problem.sizes)
         if not n_edges:
             return np.zeros(n_components), np.zeros(0)
+        # min ½ Σ |C| p_C² subject to p_below − p_above ≤ −1 for every edge
         edge = np.arange(n_edges)
         rows = np.concatenate([edge, edge])
         columns = np.concatenate([problem.above, problem.below])
@@ -49,13 +50,16 @@ class Clarabel:
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
-        order, n_edges = problem.order, len(problem.order.above)
+        # The dual: forces are a = Rᵀ α, with a row e_plus − e_minus of R for each edge, then for each tie.
+        # min ½ αᵀ R Q Rᵀ α − Σ_edges α subject to α ≥ 0 for edges; α are the multipliers.
+        order = problem.order
+        n_edges = len(order.above)
         if not n_edges:
             return np.zeros(len(problem.token)), np.zeros(0)
         nodes = np.argsort(problem.component, kind="stable")
         component = problem.component[nodes]
-        first = nodes[np.searchsorted(component, np.arange(len(order.sizes)))]
-        tied = np.flatnonzero(component[1:] == component[:-1])
+        first = nodes[np.searchsorted(component, np.arange(len(order.sizes)))]  # the first node of each
+        tied = np.flatnonzero(component[1:] == component[:-1])  # neighbours in `nodes` in one component
         plus = np.concatenate([first[order.above], nodes[tied]])  # edges between first nodes of components,
         minus = np.concatenate([first[order.below], nodes[tied + 1]])  # then chains of ties
         entries = np.tile(np.arange(len(plus)), 2), np.concatenate([plus, minus])
@@ -73,6 +77,7 @@ class Clarabel:
         self, quadratic: Any, linear: Float64, constraints: Any, bounds: Float64
     ) -> tuple[Float64, Float64]:
         """Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; return x and the multipliers of the constraints."""
+        # One cone of non-negative slacks b − Ax.
         settings: Any = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_iter = self.max_steps

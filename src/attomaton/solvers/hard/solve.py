@@ -1,4 +1,8 @@
-"""Solve the Graph-SVM of all queries: the direction in which training moves the attention weights."""
+"""Solve the Graph-SVM of all queries: the direction in which training moves the attention weights.
+
+:func:`solve_graph_svm` is the entry point. Each branch runs a solver, repairs the answer (scales it to a
+smallest margin of 1) and certifies it: orthonormal embeddings, other embeddings, or the nuclear norm.
+"""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -44,8 +48,9 @@ if TYPE_CHECKING:
     from attomaton.solvers.norms.interior import InteriorPoint
     from attomaton.solvers.norms.solve import FactoredSolution
 
-# Scores of problems up to this size are summed in double-double.
+# Scores of problems with at most this many products of numbers are summed in double-double.
 FEW_PRODUCTS = 100_000
+
 
 # Most nodes for which a dense solver is the fallback.
 SMALL_PROBLEM = 600
@@ -172,8 +177,8 @@ def solve_graph_svm(
         tells whether there are any.
     norm : "frobenius" or "nuclear"
         The norm to minimise. Gradient descent on W keeps the Frobenius norm small; weight decay on the
-        factors of W = K Qᵀ keeps the nuclear norm small. The
-        solver for the nuclear norm is slow, so give at most about 64 tokens.
+        factors of W = K Qᵀ keeps the nuclear norm small. The solver for the nuclear norm is slow, so give at
+        most about 64 tokens.
     rtol : float, optional
         The relative gap between the certificate's bounds up to which the answer counts as certified. The
         default is 1e-12 for orthonormal embeddings with the Frobenius norm, otherwise 1e-6.
@@ -214,13 +219,12 @@ def solve_graph_svm(
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     threads = check_threads(threads)
     if embeddings is None:
-        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
+        return _solve_order(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
 
 
-def _solve_orthonormal(
-    components: Components, rtol: float, solver: object, threads: int | None
-) -> HardSolution:
+# Without embeddings, W has the scores as entries, and every component has one position.
+def _solve_order(components: Components, rtol: float, solver: object, threads: int | None) -> HardSolution:
     from attomaton.solvers.hard.placement import Placement  # compiles, so only when needed
 
     chosen = Placement(threads=threads) if solver is None else solver
@@ -243,29 +247,32 @@ def _solve_orthonormal(
     )
 
 
+# With embeddings, the problem is solved and certified for rows of length about 1, then scaled back.
 def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
         raise UnsupportedOption(f"the solver {solver!r} cannot use embeddings; with embeddings, use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
-    if not 1e-70 < scale < 1e70:
+    if not 1e-70 < scale < 1e70:  # ‖W‖² is of the order of scale⁻⁴, and float64 ends at 1e308
         raise InvalidEmbeddings(
             f"the embeddings have lengths of about {scale:.0e}, so ‖W‖² overflows or underflows; "
             "rescale the embeddings, which changes no score"
         )
     separation = separate(unmerged, unit)
     components = separation.components
-    problem, constraints = embedded_problem(components, unit), row_constraints(components, unit)
+    problem = embedded_problem(components, unit)
+    constraints = row_constraints(components, unit)
     answer, certificate = _solve_rows(problem, constraints, solver, rtol, separation.independent)
-    weights = answer.weights[..., 0]
+    weights = answer.weights[..., 0]  # without the double-double correction
     if answer.weights[..., 1].any() or constraints.n_products <= FEW_PRODUCTS:
         scores = constraints.scores_at(answer.weights, problem.token, problem.query)
     else:
         scores = (constraints.keys @ (weights @ constraints.queries.T))[problem.token, problem.query]
+    # The scores were rounded too, so they may violate constraints more than W does.
     lowest, highest = find_extremes(problem, scores)
-    missed = 1.0 - float(margins(problem, scores).min(initial=np.inf))
-    violation = max(certificate.violation, missed, float((highest - lowest).max(initial=0.0)))
+    shortfall = 1.0 - float(margins(problem, scores).min(initial=np.inf))
+    violation = max(certificate.violation, shortfall, float((highest - lowest).max(initial=0.0)))
     certificate = replace(
-        certificate.scaled(scale**-4),
+        certificate.scaled(scale**-4),  # W of the given rows is W of the unit rows / scale²
         violation=violation,
         inseparable=int(separation.inseparable.sum()),
         farkas=separation.residual,
@@ -289,18 +296,20 @@ def _solve_rows(
     rtol: float,
     independent: bool,
 ) -> tuple[RowProof, HardCertificate]:
-    """The first certified answer of several solvers, or else the best."""
+    """The first certified answer of several solvers, or else the best, and its certificate."""
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
     solvers: list[EmbeddedSolver] = [Joint()] if solver is None else [solver]
-    if solver is None and len(problem.token) <= SMALL_PROBLEM:
+    if solver is None and len(problem.token) <= SMALL_PROBLEM:  # first where Joint may be slow
         solvers.insert(1 if independent else 0, LeastDistance())
     answers: list[tuple[RowProof, HardCertificate]] = []
     for chosen in solvers:
         forces, flow = chosen.solve_embedded(problem)
         forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
-        number, tie = constraints.number, constraints.tie  # of a tie its node, of a priority its edge
+        # Constraints are in another order than nodes and edges: `number` is the node of a tie, the edge of a
+        # priority. The multiplier of a tie is the force on its node.
+        number, tie = constraints.number, constraints.tie
         multipliers = np.where(tie, forces[np.where(tie, number, 0)], 0.0)
         multipliers[~tie] = flow[number[~tie]]
         weights = constraints.keys.T @ problem.combine(forces) @ constraints.queries

@@ -26,7 +26,7 @@ def place_levels(components: Components) -> Float64:
     heights = components.heights.astype(np.float64)
     if not len(heights):
         return heights
-    first = group_borders(components.query_of, components.edges.n_tokens)
+    first = group_borders(components.query_of, components.edges.n_tokens)  # components are sorted by query
     longest = np.maximum.reduceat(heights, first[components.queries])
     return heights - np.repeat(longest / 2.0, np.diff(first)[components.queries])
 
@@ -36,6 +36,7 @@ def find_longest(components: Components) -> Float64:
     flow = np.zeros(components.order.num_rows)
     if not len(flow):
         return flow
+    # The edges out of a component are consecutive; a longest path goes on to the highest component below.
     heights, (start, below) = components.heights, components.below
     component = int(heights.argmax())
     while heights[component]:
@@ -55,24 +56,27 @@ def bound_path(components: Components, flow: Float64) -> float:
 
 def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
     """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,), by a linear program."""
-    shape, n_priorities = (problem.tokens.shape[1], problem.queries.shape[1]), problem.n_priorities
-    size, n_ties = shape[0] * shape[1], len(problem.above) - n_priorities
+    # Over the entries of W and t: min t subject to −⟨W, u_c v_cᵀ⟩ ≤ −1 for priorities, ±W_ab − t ≤ 0 for
+    # entries, and ⟨W, u_c v_cᵀ⟩ = 0 for ties. The last column of every matrix belongs to t.
+    shape = problem.tokens.shape[1], problem.queries.shape[1]
+    size = shape[0] * shape[1]
+    n_priorities, n_ties = problem.n_priorities, len(problem.above) - problem.n_priorities
     if not n_priorities:
         return np.zeros(shape), np.zeros(len(problem.above))
     rows = scipy_sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
-    entry, bound = scipy_sparse.eye_array(size), scipy_sparse.csr_array(np.ones((size, 1)))
+    entry, column_of_t = scipy_sparse.eye_array(size), scipy_sparse.csr_array(np.ones((size, 1)))
     priorities = scipy_sparse.hstack([-rows[:n_priorities], scipy_sparse.csr_array((n_priorities, 1))])
-    within = [scipy_sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
-    limits = scipy_sparse.vstack([priorities, *within]).tocsr()
-    levels = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
+    entries_within_t = [scipy_sparse.hstack([sign * entry, -column_of_t]) for sign in (1.0, -1.0)]
+    matrix = scipy_sparse.vstack([priorities, *entries_within_t]).tocsr()
+    right = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
     ties: dict[str, Any] = {}
     if n_ties:
         equal = scipy_sparse.hstack([rows[n_priorities:], scipy_sparse.csr_array((n_ties, 1))]).tocsr()
         ties = {"A_eq": equal, "b_eq": np.zeros(n_ties)}
-    least = np.concatenate([np.zeros(size), [1.0]])
-    program = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
+    objective = np.concatenate([np.zeros(size), [1.0]])
+    program = linprog(objective, matrix, right, bounds=[*([(None, None)] * size), (0, None)], **ties)
     if program.x is None:
         return np.zeros(shape), np.zeros(len(problem.above))
-    pulled = program.eqlin.marginals if ties else np.zeros(0)
-    multipliers = np.concatenate([-program.ineqlin.marginals[:n_priorities], pulled])
+    tie_multipliers = program.eqlin.marginals if ties else np.zeros(0)
+    multipliers = np.concatenate([-program.ineqlin.marginals[:n_priorities], tie_multipliers])
     return np.asarray(program.x[:-1]).reshape(shape), multipliers

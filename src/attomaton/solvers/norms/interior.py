@@ -23,11 +23,6 @@ from attomaton.solvers.norms.problem import FactoredProblem
 # Fraction of the distance to the boundary that a step takes, so that points stay inside.
 STEP_FRACTION = 0.95
 
-# The corrector aims at μ' = μ (μ_predicted/μ)³ (Mehrotra's exponent), but at no less than this times μ.
-LEAST_DECREASE = 1e-6
-
-# Size of the first primal matrix relative to 1/‖u_c v_cᵀ‖: far enough inside the cone for any data.
-FIRST_SCALE = 10.0
 
 # Least length ‖u_c v_cᵀ‖, and least norm of D, by which a first point is scaled.
 LEAST_LENGTH = 1e-6
@@ -85,10 +80,8 @@ def follow_path(
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
-    """Follow the central path; return the best weights, and the multipliers with the best lower bound.
-
-    The two may come from different points. Multipliers are one per constraint: priorities, then ties.
-    """
+    """Follow the central path; return the best weights, and the multipliers with the best lower bound."""
+    # The two may come from different points. There is one multiplier per constraint: priorities, then ties.
     n_rows = problem.tokens.shape[1]
     best_weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
     best_multipliers, lower = np.zeros(len(problem.above)), 0.0
@@ -120,7 +113,8 @@ def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquati
     primal, dual = point.longest_move(predictor)
     mu = point.duality_measure()
     predicted = point.move(predictor, min(1.0, primal), min(1.0, dual)).duality_measure()
-    aim = mu * min(max((predicted / mu) ** 3, LEAST_DECREASE), 1.0)
+    # Mehrotra's exponent is 3; a longer way in one step than a factor of 1e-6 has no use.
+    aim = mu * min(max((predicted / mu) ** 3, 1e-6), 1.0)
     corrector = equations.solve(aim, equations.second_order(predictor), predictor.slack * predictor.flow)
     primal, dual = point.longest_move(corrector)
     return point.move(corrector, min(1.0, STEP_FRACTION * primal), min(1.0, STEP_FRACTION * dual))
@@ -129,7 +123,8 @@ def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquati
 def first_scale(problem: FactoredProblem) -> float:
     """The multiple of I at which the primal matrix starts; it is large if some ‖u_c v_cᵀ‖ is small."""
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
-    return FIRST_SCALE / min(1.0, max(float(norms[: problem.n_priorities].min()), LEAST_LENGTH))
+    # The factor of 10 puts the first point far enough inside the cone.
+    return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), LEAST_LENGTH))
 
 
 def longest_in_cone(matrix: Float64, step: Float64) -> float:
@@ -232,10 +227,8 @@ class NuclearEquations(NamedTuple):
         return symmetric(predictor.primal @ predictor.dual @ self.inverse)
 
     def solve(self, aim: float, second_order: Float64, slack_product: Float64) -> Point:
-        """The step to PZ = ``aim``·I and s f = ``aim``, less the terms ΔP ΔZ Z⁻¹ and Δs Δf.
-
-        ΔP = base − sym(P ΔZ Y) and Δs = base_slack − (s/f) Δf are functions of Δα, which H gives.
-        """
+        """The step to PZ = ``aim``·I and s f = ``aim``, less the terms ΔP ΔZ Z⁻¹ and Δs Δf."""
+        # ΔP = base − sym(P ΔZ Y) and Δs = base_slack − (s/f) Δf are functions of Δα, which H gives.
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
         base = aim * inverse - point.primal - second_order
@@ -269,11 +262,10 @@ class ConstraintProducts(NamedTuple):
 
 def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
     n_rows = problem.tokens.shape[1]
-    return ConstraintProducts(
-        tokens=problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T,
-        cross=problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T,
-        queries=problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T,
-    )
+    tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
+    cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
+    queries = problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T
+    return ConstraintProducts(tokens, cross, queries)
 
 
 @dataclass(frozen=True)
@@ -366,12 +358,11 @@ class SpectralEquations(NamedTuple):
         frame, shape, point, inverse, matrix, factor = self
         n_rows = shape[0]
         excess = frame.priorities @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
+        ratio = point.flow / point.slack
         aimed_flow = (aim - slack_product) / point.slack  # f + Δf, except for the term of Δs
         target = aim * inverse - second_order  # X + ΔX, except for the term of ΔS
         target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
-        target_weights = target_weights + frame.priorities.T @ (
-            aimed_flow - point.flow / point.slack * excess
-        )
+        target_weights = target_weights + frame.priorities.T @ (aimed_flow - ratio * excess)
         # Solve for (Δt, coordinates of ΔW); the first equation keeps the trace of X at 1.
         right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
         answer = cho_solve(factor, right, check_finite=False)
@@ -381,7 +372,7 @@ class SpectralEquations(NamedTuple):
         upper, lower = (float(answer[0]) * np.eye(size) for size in shape)
         primal = np.block([[upper, weights], [weights.T, lower]])
         slack = frame.priorities @ weights.ravel() + excess
-        flow = aimed_flow - point.flow - point.flow / point.slack * slack
+        flow = aimed_flow - point.flow - ratio * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
 

@@ -124,10 +124,9 @@ def factored_problem(components: Components, embeddings: Float64) -> tuple[Facto
     row_basis, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
     column_basis, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
     needed = find_needed(components)
-    above, below = (
-        np.concatenate([end[needed], tie])
-        for end, tie in zip(find_ends(components), find_ties(components), strict=True)
-    )
+    ends, ties = find_ends(components), find_ties(components)
+    above = np.concatenate([ends[0][needed], ties[0]])
+    below = np.concatenate([ends[1][needed], ties[1]])
     problem = FactoredProblem(tokens.T, queries.T, nodes, needed, above, below)
     used = np.ones(len(above), bool)
     n_priorities = problem.n_priorities

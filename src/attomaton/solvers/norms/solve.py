@@ -1,4 +1,7 @@
-"""Solve the Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach."""
+"""Solve the Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach.
+
+:func:`solve_factored` is for the nuclear norm, :func:`solve_normed` for the others.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -116,23 +119,25 @@ def _solve_norm(
     n_tokens = components.edges.n_tokens
     table = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
     unit, scale = scale_rows(table)
-    problem, rows, columns = factored_problem(components, unit)
-    if norm == "max":  # entries refer to the coordinates of the embeddings
-        rows = columns = np.eye(unit.shape[1])
+    # The problem is written in orthonormal bases, which change no singular value. They change the largest
+    # entry, so the max norm keeps the coordinates of the embeddings.
+    problem, row_basis, column_basis = factored_problem(components, unit)
+    if norm == "max":
+        row_basis = column_basis = np.eye(unit.shape[1])
         ids = {"tokens": components.token_of_node, "queries": components.query_of_node}
         problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in ids.items()})
     weights, multipliers = solve(problem)
     weights = repair_weights(problem, weights)
     certificate = certify_weights(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
-    pressed = np.zeros(components.order.num_rows)  # 0 for edges that a longer path replaces
-    pressed[problem.needed] = np.maximum(multipliers[: problem.n_priorities], 0.0)
-    if 0 < certificate.lower < np.inf:
-        pressed *= certificate.lower / pressed.sum()
+    flow = np.zeros(components.order.num_rows)  # 0 for edges that a longer path replaces
+    flow[problem.needed] = np.maximum(multipliers[: problem.n_priorities], 0.0)
+    if 0 < certificate.lower < np.inf:  # multipliers sum to the lower bound
+        flow *= certificate.lower / flow.sum()
     return {
         "scores": score_table(components.nodes, problem.scores(weights)),
-        "weights": rows @ weights @ columns.T / scale**2,
+        "weights": row_basis @ weights @ column_basis.T / scale**2,
         "certificate": certificate,
-        "multipliers": multiplier_table(components.order, pressed),
+        "multipliers": multiplier_table(components.order, flow),
     }
 
 
@@ -206,10 +211,10 @@ def solve_normed(
     if exact:
         return _solve_levels(components, rtol)
     if norm == "max":
-        from attomaton.solvers.norms.entries import solve_entries
+        from attomaton.solvers.norms.entries import solve_entries  # imports scipy.optimize, which takes long
 
         return NormedSolution(**_solve_norm(components, embeddings, norm, rtol, solve_entries))
-    from attomaton.solvers.norms.interior import SpectralInterior
+    from attomaton.solvers.norms.interior import SpectralInterior  # compiles, so only when needed
 
     solve = SpectralInterior(rtol=rtol / 10).solve_spectral
     return NormedSolution(**_solve_norm(components, embeddings, norm, rtol, solve))
@@ -217,9 +222,10 @@ def solve_normed(
 
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:
     """The closed form of the max norm for orthonormal embeddings, with the longest path as its proof."""
-    from attomaton.solvers.norms.entries import bound_path, find_longest, place_levels
+    from attomaton.solvers.norms.entries import bound_path, find_longest, place_levels  # as above
 
-    positions, flow = place_levels(components), find_longest(components)
+    positions = place_levels(components)
+    flow = find_longest(components)
     scores = score_table(components.nodes, positions[components.component_of_node])
     lower, upper = bound_path(components, flow), float(np.abs(positions).max(initial=0.0))
     above, below = column(components.order, "above"), column(components.order, "below")

@@ -15,7 +15,7 @@ from attomaton.base.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 
-# Smallest change of logits along a step for which ln(1 + d)/d is computed.
+# Smallest change d of logits along a step for which ln(1 + d)/d is computed.
 LEAST_REACH = 1e-12
 
 # Most consecutive steps of `solve_direct` that do not lower the largest entry of the gradient.
@@ -28,7 +28,8 @@ solve_dense: Any = np.linalg.solve
 
 
 def minimise(
-    slope: Callable[[Float64], Float64],
+    slope: Callable[[Float64], Float64],  # the gradient at a point
+    # (point, gradient) → Newton's step, and the largest d by which changes of logits along it differ
     find_step: Callable[[Float64, Float64], tuple[Float64, Float64 | float]],
     start: Float64,
     *,
@@ -36,34 +37,38 @@ def minimise(
     max_steps: int,
     patience: int | None = None,
 ) -> tuple[Float64, float]:
-    """The point where no entry of the slope exceeds ``atol``, or the best point within ``max_steps``."""
+    """The point where the largest entry of the gradient is smallest, and this entry."""
+    # The loop ends if the entry is at most atol, or has not fallen in `patience` consecutive steps.
     point = best = start.copy()
-    least, stuck = np.inf, 0
+    least, n_without_progress = np.inf, 0
     for number in range(max_steps + 1):
         gradient = slope(point)
         largest = float(np.abs(gradient).max(initial=0.0))
-        stuck = 0 if largest < least else stuck + 1
+        n_without_progress = 0 if largest < least else n_without_progress + 1
         if largest < least:
             least, best = largest, point
-        if largest <= atol or number == max_steps or (patience is not None and stuck > patience):
+        is_stuck = patience is not None and n_without_progress > patience
+        if largest <= atol or number == max_steps or is_stuck:
             break
-        step, reach = find_step(point, gradient)
+        step, logit_range = find_step(point, gradient)
         if not np.isfinite(step).all():
             break
-        point = point + damping(reach) * step
+        point = point + damping(logit_range) * step
     return best, least
 
 
-def damping(reach: Float64 | float) -> Float64 | float:
+def damping(logit_range: Float64 | float) -> Float64 | float:
     """ln(1 + d)/d, the fraction of a step along which logits change by amounts differing by at most d."""
-    reach = np.maximum(reach, LEAST_REACH)
-    return np.log1p(reach) / reach
+    d = np.maximum(logit_range, LEAST_REACH)
+    return np.log1p(d) / d
 
 
 def solve_systems(
     product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
 ) -> Float64:
     """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients."""
+    # ``system`` numbers the block of each entry. The systems are solved side by side, each until its own
+    # residual is small; ``scale`` is a diagonal preconditioner.
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
     direction = residual / scale
@@ -75,14 +80,14 @@ def solve_systems(
             break
         image = product(direction)
         curvature = sum_at(system, direction * image, size)
-        length = np.divide(error, curvature, out=np.zeros(size), where=is_open & (curvature > 0))
-        answer += length[system] * direction
-        residual -= length[system] * image
+        alpha = np.divide(error, curvature, out=np.zeros(size), where=is_open & (curvature > 0))
+        answer += alpha[system] * direction
+        residual -= alpha[system] * image
         scaled = residual / scale
         next_error = sum_at(system, residual * scaled, size)
-        memory = np.divide(next_error, error, out=np.zeros(size), where=is_open & (error > 0))
-        direction = np.where(is_open[system], scaled + memory[system] * direction, 0.0)
-        error = np.where(is_open & (curvature > 0), next_error, 0.0)
+        beta = np.divide(next_error, error, out=np.zeros(size), where=is_open & (error > 0))
+        direction = np.where(is_open[system], scaled + beta[system] * direction, 0.0)
+        error = np.where(is_open & (curvature > 0), next_error, 0.0)  # 0 closes a singular system
     return answer
 
 
@@ -128,14 +133,15 @@ def solve_direct(
 
 
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
-    """All pairs of entries of one choice set, and the choice of each."""
+    """All pairs of entries of one choice set: first entry, second entry and choice, shape (n_pairs,) each."""
+    # A set of m members has m² cells; number i·m + j of them is the pair of its members i and j.
     lengths = np.diff(problem.offsets)
     offsets = offsets_of(lengths * lengths)
     choice = rows_of(offsets)
     first, second = np.divmod(np.arange(len(choice)) - offsets[choice], lengths[choice])
-    ordered = first < second  # each pair once
-    start = problem.offsets[choice[ordered]]
-    return start + first[ordered], start + second[ordered], choice[ordered]
+    is_ordered = first < second  # each pair once
+    start = problem.offsets[choice[is_ordered]]
+    return start + first[is_ordered], start + second[is_ordered], choice[is_ordered]
 
 
 def _eliminate(first: Int64, second: Int64, weight: Float64, right: Float64, stiffness: float) -> Float64:
@@ -143,7 +149,8 @@ def _eliminate(first: Int64, second: Int64, weight: Float64, right: Float64, sti
     from scipy.sparse import csc_array  # takes long to import, so only when needed
     from scipy.sparse.linalg import splu
 
-    size, every = len(right), np.arange(len(right))
+    size = len(right)
+    every = np.arange(size)
     diagonal = sum_at(first, weight, size) + sum_at(second, weight, size) + stiffness
     rows, columns = np.concatenate([first, second, every]), np.concatenate([second, first, every])
     matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))

@@ -1,6 +1,7 @@
 """The log-loss of a Luce choice model with known offsets, over counted choices.
 
 A choice of y from the set X with multiplicities m costs −ln( m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} ).
+:class:`LuceProblem` has the loss and its derivatives; :func:`luce_problem` makes one from a corpus.
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class LuceProblem:
     component: Int64
 
     def __post_init__(self) -> None:
+        # Types and lengths first, since the checks that follow use the arrays as indices.
         names = ("alternative", "offsets", "winner", "component")
         numbers = {name: check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
@@ -63,15 +65,15 @@ class LuceProblem:
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
             raise MismatchedParts(f"counts of choices must be ≥ 0 and sum to at most {MOST_COUNTED:,}")
-        times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
-        whole = np.abs(times - np.rint(times)) <= 1e-12 * times
-        if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
+        multiplicity = np.exp(np.clip(odds, -1.0, MOST_ODDS))
+        is_whole = np.abs(multiplicity - np.rint(multiplicity)) <= 1e-12 * multiplicity  # exp rounds
+        if not (is_whole.all() and (odds <= MOST_ODDS).all() and (multiplicity > 0.5).all()):
             raise MismatchedParts(
                 "log_multiplicity is not ln m for a whole number m in 1 … 2³¹ − 1; correct it"
             )
         settle(self, log_multiplicity=odds, count=count, **numbers)
-        choice = rows_of(self.offsets)
-        won = np.flatnonzero(self.alternative == self.winner[choice])
+        choice = rows_of(self.offsets)  # of each entry
+        won = np.flatnonzero(self.alternative == self.winner[choice])  # entries; one per choice, in order
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
             raise MismatchedParts("a choice set does not contain its winner exactly once; correct the sets")
         if (self.component[self.alternative] != self.component[self.winner][choice]).any():
@@ -88,9 +90,9 @@ class LuceProblem:
     def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
         """The alternatives of the ``wanted`` components, and the smaller problem over them."""
         alternatives = np.flatnonzero(wanted[self.component])
-        choices = wanted[self.component[self.winner]]
-        smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
-        number = np.zeros(self.n_alternatives, np.int64)
+        is_wanted = wanted[self.component[self.winner]]  # of each choice
+        smaller = select_choices(self, is_wanted[rows_of(self.offsets)], is_wanted)
+        number = np.zeros(self.n_alternatives, np.int64)  # in the smaller problem; others do not occur there
         number[alternatives] = np.arange(len(alternatives))
         numbers = {"alternative": number[smaller.alternative], "winner": number[smaller.winner]}
         component = np.unique(self.component[alternatives], return_inverse=True)[1]
@@ -128,8 +130,8 @@ class LuceProblem:
 
     def curvature_of(self, probabilities: Float64, directions: Float64) -> Float64:
         """Hessian times each column of ``directions``, shape (n_alternatives, n_directions)."""
-        bent = [self.curvature(probabilities, direction) for direction in directions.T]
-        return np.column_stack(bent) if bent else np.zeros_like(directions)
+        columns = [self.curvature(probabilities, direction) for direction in directions.T]
+        return np.column_stack(columns) if columns else np.zeros_like(directions)
 
     def curvature_diagonal(self, probabilities: Float64) -> Float64:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
@@ -159,7 +161,8 @@ class Slopes(NamedTuple):
     """Properties of the loss of each component at some scores, each of shape (n_components,)."""
 
     largest: Float64  # the largest absolute entry of the gradient, as computed
-    gradient: Float64  # at least its Euclidean norm, or what of it moves any score at most
+    # ‖g‖ and λ of `certify.py`, as bounds: no score is further from the optimum than they allow
+    gradient: Float64  # at least the length of the gradient, or a smaller number that proves more
     curvature: Float64  # at most the smallest eigenvalue of the Hessian on scores with mean zero
     loss: Float64  # the summed loss −Σ count · ln p(winner)
 
@@ -172,22 +175,25 @@ def luce_problem(
     If ``connected``, the choices must strongly connect every component, so that the optimum is finite.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
-    member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
-    winner, is_also = components.rows(choices["query"], choices["winner"])
-    component, beaten_by = components.component_of_node, np.repeat(winner, np.diff(offsets))
-    fits = bool(is_node.all() and is_also.all())
+    # The node of each member and of each winner, and whether there is such a node.
+    member, has_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
+    winner, won_at_node = components.rows(choices["query"], choices["winner"])
+    component = components.component_of_node
+    beaten_by = np.repeat(winner, np.diff(offsets))  # the winner over each member
+    fits = bool(has_node.all() and won_at_node.all())
     if fits and connected:  # only then is there a finite optimum
         n_strong = count_strong_components(beaten_by, member, len(component))
         fits = bool((component[beaten_by] == component[member]).all()) and n_strong == len(components)
     if not fits:
         raise MismatchedParts(NOT_ONE_CORPUS)
-    rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
-    number = np.zeros(components.nodes.num_rows, np.int64)
+    rows = np.flatnonzero(components.sizes[component] > 1)
+    number = np.zeros(components.nodes.num_rows, np.int64)  # of each node, its alternative in the problem
     number[rows] = np.arange(len(rows))
     groups = np.unique(component[rows], return_inverse=True)[1]
     return rows, _number_choices(choices, number[member], number[winner], groups)
 
 
+# The problem, from the alternative of each member and each winner, and the component of each alternative.
 def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
     offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
     counts = choices["count"].astype(np.float64)

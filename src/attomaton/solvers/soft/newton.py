@@ -43,10 +43,10 @@ class Groups:
     def __len__(self) -> int:
         return len(self.borders) - 1
 
+    # The alternatives of a group, and the problem of the group alone, with alternatives numbered from 0.
     def alone(self, group: int) -> tuple[slice, LuceProblem]:
-        members, chosen = (
-            slice(int(ends[group]), int(ends[group + 1])) for ends in (self.borders, self.choice_borders)
-        )
+        members = slice(int(self.borders[group]), int(self.borders[group + 1]))
+        chosen = slice(int(self.choice_borders[group]), int(self.choice_borders[group + 1]))
         offsets = self.choices.offsets[chosen.start : chosen.stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
         choices = Choices(
@@ -63,6 +63,7 @@ class Groups:
         group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
         return CHOICE_ROUNDING * sum_at(group, self.choices.count, len(self))
 
+    # The two arrays of borders, in the form that kernels take.
     @property
     def starts(self) -> tuple[Int64, Int64]:
         return self.borders, self.choice_borders
@@ -72,12 +73,13 @@ class Groups:
         entries = np.diff(self.choices.offsets[self.choice_borders])  # of each group
         largest_first = np.argsort(-entries, kind="stable")
         work = np.cumsum(entries[largest_first] + np.diff(self.borders)[largest_first])
-        number = 16 * (threads or count_processors())
-        cuts = np.arange(1, number) * int(work[-1] if len(work) else 0) // number
+        n_shares = 16 * (threads or count_processors())  # several per thread, so that all end together
+        cuts = np.arange(1, n_shares) * int(work[-1] if len(work) else 0) // n_shares
         ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
+# A problem from sorted choices, for the definitions in Python; kernels take `Choices` themselves.
 def problem_of(choices: Choices, component: Int64) -> LuceProblem:
     return trusted(
         LuceProblem,
@@ -99,14 +101,15 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
     divide_work(work, groups.shares(threads), threads)
 
 
+# The same problem with alternatives and choices sorted by component, which is their group.
 def sort_by_group(problem: LuceProblem) -> Groups:
     nodes = np.argsort(problem.component, kind="stable")
-    number = np.empty_like(nodes)
+    number = np.empty_like(nodes)  # the inverse: of each alternative, where it is after sorting
     number[nodes] = np.arange(len(nodes))
     group = problem.component[problem.winner]
     order = np.argsort(group, kind="stable")
     lengths = np.diff(problem.offsets)[order]
-    entry = ranges_of(problem.offsets[order], lengths)
+    entry = ranges_of(problem.offsets[order], lengths)  # of each sorted set, its old entries
     choices = Choices(
         alternative=number[problem.alternative[entry]].astype(np.int32),
         offsets=offsets_of(lengths),
@@ -162,7 +165,7 @@ def minimise_groups(
     scores, stalled = start.copy(), np.zeros(len(groups), bool)
     pull, limits = (start, float(stiffness)), (solver.atol, solver.max_steps)
     share_groups(groups, solver.threads, solve_groups, pull, (scores, stalled), limits)
-    for group in np.flatnonzero(stalled):
+    for group in np.flatnonzero(stalled):  # conjugate gradients did not converge
         members, alone = groups.alone(int(group))
         atol = solver.atol + float(alone.rounding()[0])
         scores[members] = solve_direct(

@@ -1,4 +1,8 @@
-"""Fit the Luce choice model inside every component: the finite part of the attention weights."""
+"""Fit the Luce choice model inside every component: the finite part of the attention weights.
+
+:func:`solve_luce` is the entry point. Without embeddings, or with independent embeddings, scores are free;
+dependent embeddings restrict them to a subspace (:func:`_solve_dependent`).
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -28,7 +32,7 @@ from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.newton import Newton
 
-# Most refinements of the residual of W.
+# Most refinements of the residual of W; each must at least halve it.
 MOST_WEIGHT_REFINEMENTS = 6
 
 
@@ -169,15 +173,17 @@ def solve_luce(
     )
 
 
+# The Luce model over scores features @ axesᵀ @ x, with one coordinate x for each dimension of the ties' span.
 def _solve_dependent(
     samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
+    # The score of node (k, i) is features @ vec(V), where W = leftᵀ V right.
     features, (left, right) = node_features(components, unit)
     first, second = find_ties(components)
     _, singular, axes = np.linalg.svd(features[first] - features[second], full_matrices=False)
-    axes = axes[singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)]
+    axes = axes[singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)]  # a basis of the span of the ties
     rows, problem = luce_problem(choices, components, connected=False)
     tied = features[rows] @ axes.T
     coordinates = Subspace().solve(problem, tied)
@@ -196,14 +202,12 @@ def _solve_dependent(
 
 
 def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
-    """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
+    """W in the span of the ties with the differences of ``scores`` inside components, and all scores of W."""
+    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve  # takes long to import
 
-    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. The
-    residual of W is refined until it no longer decreases.
-    """
-    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
-
-    left, right = find_ties(components)
+    # W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties t = (i, j, k); β solves Q β = s_i − s_j with the ties'
+    # kernel Q. The residual of W is refined until it no longer decreases.
+    left, right = find_ties(components)  # nodes (k, i) and (k, j) of each tie
     query, token = components.query_of_node, components.token_of_node
     unit, scale = scale_rows(table)
     differences = unit[token[left]] - unit[token[right]]
@@ -220,9 +224,9 @@ def _embed_ties(components: Components, scores: Float64, table: Float64) -> tupl
         coefficients = np.asarray(lu_solve(factor, missed), np.float64)
         if not np.isfinite(coefficients).all():
             break
-        further = weights + (differences * coefficients[:, None]).T @ queries
-        still = target - ((differences @ further) * queries).sum(axis=1)
-        if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
+        refined = weights + (differences * coefficients[:, None]).T @ queries
+        remaining = target - ((differences @ refined) * queries).sum(axis=1)
+        if not np.abs(remaining).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
             break
-        weights, missed = further, still
+        weights, missed = refined, remaining
     return weights / scale**2, (unit @ weights @ unit.T)[token, query]

@@ -1,4 +1,7 @@
-"""Solve the soft problem of ties from counted choices, with eight bytes per member of a choice set."""
+"""Solve the soft problem of ties from counted choices, with eight bytes per member of a choice set.
+
+:func:`group_choices` sorts the choices by component, :func:`solve_groups` fits and certifies the scores.
+"""
 
 from dataclasses import dataclass
 
@@ -37,6 +40,7 @@ def solve_groups(
     return prove_groups(groups, scores, ridge=ridge, atol=atol, threads=threads)
 
 
+# Scores (n_nodes,) that may come from elsewhere, with mean zero in each component and their certificate.
 def prove_groups(
     groups: Groups, scores: Float64, *, ridge: float = 0.0, atol: float = 1e-8, threads: int | None = None
 ) -> TieScores:
@@ -51,23 +55,28 @@ def prove_groups(
 
 def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     """The choices inside ties, sorted by component and winner, with members numbered by component."""
-    component, n_tokens = ties.component_of_node, ties.edges.n_tokens
+    component = ties.component_of_node
+    # Alternatives are the nodes, numbered by component: `nodes` lists them, `number` is the inverse.
     nodes = np.argsort(component, kind="stable")
     number = np.empty(len(nodes), np.int32)
     number[nodes] = np.arange(len(nodes), dtype=np.int32)
     borders = group_borders(component, len(ties))
     keys = pack_pairs(ties.query_of_node, ties.token_of_node)
     offsets, tokens = ragged_column(choices.rows, "tokens")
-    ends = max(n_tokens, int(max(tokens.max(initial=0), choices["winner"].max(initial=0))) + 1)
-    rows = find_nodes(keys, choices["query"], choices["winner"], ends)
-    if (rows < 0).any():
+    # Kernels index an array by token, so it must be longer than any token of the choices.
+    largest = int(max(tokens.max(initial=0), choices["winner"].max(initial=0)))
+    n_ids = max(ties.edges.n_tokens, largest + 1)
+    rows = find_nodes(keys, choices["query"], choices["winner"], n_ids)
+    if (rows < 0).any():  # a winner that is no node
         raise MismatchedParts(NOT_ONE_CORPUS)
     winner = number[rows]
     order = np.argsort(winner, kind="stable")
     winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
     lists = offsets, tokens, ragged_column(choices.rows, "multiplicities")[1], choices["query"]
+    # Members outside the component of the winner (from `limits`) are an error: ``inside`` is false.
     limits = borders[component[nodes]], borders[component[nodes] + 1]
-    alternative, multiplicity, inside = sort_members(order, lists, (keys, number), (winner, *limits), ends)
+    alternative, multiplicity, inside = sort_members(order, lists, (keys, number), (winner, *limits), n_ids)
+    # Edges winner → member must strongly connect each component; those of a winner are consecutive.
     starts = sorted_offsets[group_borders(winner, len(nodes))]
     if not (inside and count_components(starts, alternative) == len(ties)):
         raise MismatchedParts(NOT_ONE_CORPUS)

@@ -326,9 +326,7 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
             f"trial {empty[0]} has no sample whose label is in its context, so there is nothing to train; "
             "leave the trial out"
         )
-    tokens, labels, filled, weight = (
-        torch.as_tensor(array, device=model.device) for array in _pad(realisable)
-    )
+    tokens, labels, filled, weight = (torch.as_tensor(item, device=model.device) for item in _pad(realisable))
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=model.device)
     keys = torch.take_along_dim(table[:, None], tokens[..., None], dim=2)
     is_label = (tokens == labels[..., None]) & filled
