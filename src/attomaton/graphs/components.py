@@ -26,6 +26,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, divide_work
 from attomaton.base.native import condense, find_heights, find_irredundant, find_nodes, label_components
 from attomaton.base.options import check_threads, whole_number
+from attomaton.base.printing import count_noun
 from attomaton.base.ragged import group_borders, occurs, offsets_of, run_starts, sorted_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.graphs.bags import SHARES_PER_THREAD, SMALLEST_SHARE
@@ -126,7 +127,8 @@ class Components(Tabular):
         check_acyclic(above, below, size)
 
     def __repr__(self) -> str:
-        return f"Components({len(self):,} components of {len(self.queries):,} queries)"
+        components = count_noun(len(self), "component")
+        return f"Components({components} of {count_noun(len(self.queries), 'query', 'queries')})"
 
     def _table(self) -> pa.Table:
         return self.nodes

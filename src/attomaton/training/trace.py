@@ -20,7 +20,7 @@ from attomaton.base.drawing import PANEL_HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, settle
-from attomaton.base.printing import BLUE, Block, Grid
+from attomaton.base.printing import BLUE, Block, Grid, count_noun
 from attomaton.base.solutions import LARGEST_COORDINATE
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples
@@ -226,7 +226,7 @@ class Trace(_Recorded):
         settle(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
 
     def __repr__(self) -> str:
-        return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
+        return f"Trace({count_noun(self.n_trials, 'trial')}, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
     def _norms(self) -> Float64:
         return np.linalg.norm(self.weights, axis=(2, 3))
@@ -333,7 +333,7 @@ class DeepTrace(_Recorded):
         settle(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
 
     def __repr__(self) -> str:
-        sizes = f"{self.n_trials:,} trials, {self.model.n_layers:,} layers"
+        sizes = f"{count_noun(self.n_trials, 'trial')}, {count_noun(self.model.n_layers, 'layer')}"
         return f"DeepTrace({sizes}, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
     @property
