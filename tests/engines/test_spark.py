@@ -89,7 +89,7 @@ def test_learn_and_the_command(make_engine, tmp_path):
     assert not (tmp_path / "run" / "work.draft").exists()
     assert found.hard.scores.equals(expected.hard.scores)
     assert found.soft.scores.equals(expected.soft.scores)
-    options = ["--window", "8", "--engine", "spark", "--json"]
+    options = ["--window", "8", "--engine", "spark", "--memory", "256MB", "--json"]
     result = CliRunner().invoke(app, ["learn", str(tmp_path / "shards"), *options])
     assert json.loads(result.stdout)["n_edges"] == expected.coverage.n_edges
 

@@ -19,6 +19,8 @@ from attomaton.base.options import show
 from attomaton.corpora.readers.processes import SAFE_PATH
 
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
+# Spark refuses to start a driver with less than 450 MiB, and Java keeps some of what it is given.
+LEAST_DRIVER_MEBIBYTES = 512
 # Valid values of `master`.
 MASTERS = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
@@ -47,7 +49,8 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     settings = dict(SETTINGS)
     if master.startswith("local"):
         settings["spark.ui.enabled"] = False
-        settings["spark.driver.memory"] = f"{parse_memory(memory) >> 21}m"
+        # half of the memory, but at least what Spark starts with
+        settings["spark.driver.memory"] = f"{max(parse_memory(memory) >> 21, LEAST_DRIVER_MEBIBYTES)}m"
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
     try:
         with _own_spark(), _logging():

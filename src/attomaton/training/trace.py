@@ -226,7 +226,8 @@ class Trace(_Recorded):
         settle(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
 
     def __repr__(self) -> str:
-        return f"Trace({count_noun(self.n_trials, 'trial')}, {len(self.steps):,} records to step {self.steps[-1]:,})"
+        trials = count_noun(self.n_trials, "trial")
+        return f"Trace({trials}, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
     def _norms(self) -> Float64:
         return np.linalg.norm(self.weights, axis=(2, 3))
