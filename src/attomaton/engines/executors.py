@@ -26,18 +26,11 @@ from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exa
 from attomaton.corpora.documents import Chunk, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
+from attomaton.engines import sums
 from attomaton.engines.kernel import choices_of_chunk, query_rows
 from attomaton.engines.partitions import Ties, stream_rows, sum_neighbours, write_choices, write_edges
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import (
-    DOCUMENT_CHUNK_TOKENS,
-    MOST_BATCH_SUMS,
-    Counting,
-    Sums,
-    add_rows,
-    merge_sums,
-    sum_in_batches,
-)
+from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.tasks import Stage
 from attomaton.engines.work import StageRecords
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
@@ -341,10 +334,10 @@ class ListSums:
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
         number_of = {kind: number for number, kind in enumerate(count.sizes)}  # as in `read_sums`
         for task in task_numbers(batches):
-            for chunk in self.cuts.chunks(task, DOCUMENT_CHUNK_TOKENS):
-                for kind, sums in sum_in_batches(chunk, count, MOST_BATCH_SUMS):
-                    number = np.full(len(sums), number_of[kind], np.int32)
-                    yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))
+            for chunk in self.cuts.chunks(task, sums.DOCUMENT_CHUNK_TOKENS):
+                for kind, batch in sums.sum_in_batches(chunk, count, sums.MOST_BATCH_SUMS):
+                    number = np.full(len(batch), number_of[kind], np.int32)
+                    yield from batches_of(batch.to_table().add_column(0, "kind", _arrow.array(number)))
 
 
 def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
@@ -363,8 +356,8 @@ def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
         table = open_arrow(path)
         kinds, *rows = (column(table, name) for name in ("kind", "key", "sum(high)", "sum(low)"))
         for number, kind in enumerate(count.sizes):
-            listed[kind].append(add_rows(*(values[kinds == number] for values in rows)))
-    return {kind: merge_sums(sums) for kind, sums in listed.items()}
+            listed[kind].append(sums.add_rows(*(values[kinds == number] for values in rows)))
+    return {kind: sums.merge_sums(tables) for kind, tables in listed.items()}
 
 
 # Files and reports.
