@@ -195,9 +195,8 @@ def judge_local(evidence: Evidence) -> Judgement:
     bound = "the correlation of the computed path with W_svm at half of the steps"
     if need_log_loss(evidence) or need_mass_head(evidence):
         bound = f"an angle with {CLOSER:.0%} of the tangent at which W was half as long as in mid-run"
-    return angles.judge(
-        f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
-    )
+    meaning = f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
+    return angles.judge(meaning)
 
 
 def _local_directions(evidence: Evidence) -> Float64:

@@ -190,7 +190,6 @@ class MarginClaim:
         return f"nothing is proved about steps of size {step_size:.3g}: use smaller steps"
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """Compare the share of the best margin at the end with its bound."""
         share = evidence.once(find_margins, self.norm).share[-1]
         bounds = evidence.once(margin_bounds.bound_margin, self.norm)
         source = "the share of the run at half of the steps"

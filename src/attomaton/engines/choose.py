@@ -130,7 +130,6 @@ def make_engine(
 def make_disk_engine(
     settings: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
 ) -> "DuckDBEngine | SparkEngine":
-    """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
     # imported here, so that a run in memory does not load them
     if settings.name == "spark":
         from attomaton.engines.spark import SparkEngine

@@ -107,11 +107,9 @@ def cut_slots(queries: pa.Table, borders: Int64, most_samples: int) -> Slots:
 
 
 def _cut_query(wins: Float64, share: Float64, most_samples: int) -> list[int]:
-    """Where the slots of one query begin, as packed (winner, loser).
-
-    ``wins`` (n_tokens,) are the estimated samples that each token wins, and ``share`` (n_tokens,) is the
-    estimated share of a winner's samples that each token loses.
-    """
+    """Where the slots of one query begin, as packed (winner, loser)."""
+    # `wins` (n_tokens,) are the estimated samples that each token wins, and `share` (n_tokens,) is the
+    # estimated share of a winner's samples that each token loses
     starts: list[int] = []
     for winner in cut_queries(np.ceil(wins).astype(np.int64), most_samples)[:-1].tolist():
         losers = [0]  # all losers are in one slot
@@ -136,7 +134,6 @@ class TaskKernel:
     slots: Slots
 
     def chunks(self, batches: SparkBatches) -> Iterator[Chunk]:
-        """The documents of these tasks, in chunks."""
         tasks = task_numbers(batches)
         read = (chunk for task in tasks for chunk in self.cuts.chunks(task, self.chunk_tokens))
         return regroup(read, self.chunk_tokens, self.selection.reach)
@@ -350,7 +347,6 @@ def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
 
 
 def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
-    """The sums of each kind, from the files of all partitions."""
     listed: dict[str, list[Sums]] = {kind: [] for kind in count.sizes}
     for path in paths:
         table = open_arrow(path)
@@ -416,10 +412,8 @@ def task_numbers(batches: SparkBatches) -> Iterator[int]:
 
 
 def filled(batches: SparkBatches) -> Iterator[Any]:
-    """The batches that have rows."""
     return (batch for batch in batches if batch.num_rows)
 
 
 def batches_of(table: Any) -> Iterator[Any]:
-    """A table cut into record batches for Spark."""
     return iter(table.to_batches(SPARK_BATCH_ROWS))

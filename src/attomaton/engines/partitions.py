@@ -159,7 +159,6 @@ def open_edges(
 
 
 def _edges_of(folder: Path, record: Mapping[str, Any]) -> EdgePartitions:
-    """The partitions of edges that a manifest lists."""
     queries = read_parquet((folder / QUERIES_FILE).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     files = tuple(folder / entry["name"] for entry in record["files"])

@@ -42,7 +42,6 @@ class EngineCorpus:
 
 
 def check_tokenizer(tokenizer: object) -> None:
-    """Refuse an invalid tokenizer before any work."""
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):

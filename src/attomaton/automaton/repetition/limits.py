@@ -235,9 +235,8 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
     # A[j, k] is the derivative of ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l along column k.
     scaled = odds / (odds @ shares)[:, None]
     second_order = (scaled.T @ (directions - shares[:, None] * (scaled @ directions)))[tied]
-    bounding = np.where(
-        np.eye(len(second_order), dtype=np.bool_), second_order, np.maximum(second_order, 0.0)
-    )
+    is_diagonal = np.eye(len(second_order), dtype=np.bool_)
+    bounding = np.where(is_diagonal, second_order, np.maximum(second_order, 0.0))
     return float(np.linalg.eigvals(bounding).real.max())
 
 

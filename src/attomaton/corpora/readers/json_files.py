@@ -28,9 +28,7 @@ class JsonTableReader(RecordReader, TableReader):
     def read_values(self) -> str:
         """The text of the file; too many values are an error, because each becomes an object."""
         text = self.read_whole()
-        if (
-            _count_values(text) > TABLE_VALUES
-        ):  # if so, count again without the brackets and commas in strings
+        if _count_values(text) > TABLE_VALUES:  # count again without the brackets and commas in strings
             most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
             self.check_number(_count_values(_STRING.sub("", text)), "values", most)
         return text

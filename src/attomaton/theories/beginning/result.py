@@ -32,7 +32,6 @@ _sparse: Any = sparse
 
 
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
-    """Read and check the contents of a stored beginning."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
     lags = borders.check_floats(run.arrays["lags"], (None,), "lags")

@@ -35,7 +35,6 @@ FREQUENT = 8
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
-    """Read and check the contents of a stored decoder."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")

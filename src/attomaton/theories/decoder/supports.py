@@ -70,9 +70,8 @@ class Supports(Tabular):
         settle(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
 
     def __repr__(self) -> str:
-        return (
-            f"Supports({len(self):,} contexts, {len(self.tokens):,} pairs, vocabulary of {self.n_tokens:,})"
-        )
+        sizes = f"{len(self):,} contexts, {len(self.tokens):,} pairs"
+        return f"Supports({sizes}, vocabulary of {self.n_tokens:,})"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
