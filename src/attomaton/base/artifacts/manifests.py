@@ -161,7 +161,7 @@ def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
 
 
 def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
-    """The digests of the files in a record; a file that does not match is an error, with advice (``again``)."""
+    """The digests of the files in a record; if one does not match, an error advises ``again``."""
     listed = list_digests(folder, files)
     for name, digest in listed.items():
         path = folder / name
