@@ -142,6 +142,6 @@ def test_a_work_folder_that_is_not_shared_is_told(make_engine, tmp_path, shards)
     engine = make_engine(shards, tmp_path / "work", Selection(6))
     edges = engine.edges()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attomaton.engines.work.read_sealed", lambda _: None)
+        patch.setattr("attomaton.engines.work.artifacts.read_sealed", lambda _: None)
         with pytest.raises(at.AttomatonError, match="that all machines share"):
             learn_by_partition(engine, edges)

@@ -212,11 +212,18 @@ class Attention(ABC):
                 "leave tokenizer out"
             )
         options = {"window": self.window or WINDOW, **options}
+        if self.vocabulary is not None:
+            options["tokenizer"] = self.vocabulary
+        samples, read = corpus.read_samples_and_vocabulary(source, options)
+        if read is None:
+            return samples, ()
         if self.vocabulary is None:
-            return corpus.read_samples_of_ids(source, **options), ()
-        samples, read = corpus.read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
+            raise UnsupportedOption(
+                "the corpus is text, but the automaton was learned from token ids and has no vocabulary; "
+                "give ids"
+            )
         # the vocabulary that was read is this one, with the unknown words appended
-        return samples, () if read is None else read.tokens[len(self.vocabulary) :]
+        return samples, read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
         """The token as text, or its id if there is no vocabulary."""

@@ -174,11 +174,8 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
     keep = options.get("keep")
     if reference.window is not None and (keep is None or keep.window is None):
         options.setdefault("window", reference.window)
-    if (
-        reference.vocabulary is not None
-        and "tokenizer" not in options
-        and not isinstance(source, Samples | Documents)
-    ):
+    has_ids = isinstance(source, Samples | Documents)
+    if reference.vocabulary is not None and "tokenizer" not in options and not has_ids:
         source = read_corpus(source, tokenizer=reference.vocabulary, reading=options.pop("reading", None))
     return learn(source, **options)
 

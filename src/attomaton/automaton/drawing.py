@@ -77,9 +77,8 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
     hidden = f" ({n_hidden:,} earlier positions: {sum(weights[:n_hidden]):.1%})" if n_hidden else ""
     texts = [drawable(name, LONGEST_NAME) for name in names[n_hidden:]]
     heights = list(weights[n_hidden:])
-    lines = wrap_caption(
-        f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{hidden}"
-    )
+    query = drawable(names[-1], LONGEST_NAME)
+    lines = wrap_caption(f"Attention by position, query “{query}”: {rule}{hidden}")
     label_height = max(measure_text(text) for text in texts)
     with house_axes(ax, height=1.0 + label_height + LINE_INCHES * len(lines)) as axes:
         positions = np.arange(len(texts))

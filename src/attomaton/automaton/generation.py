@@ -30,9 +30,8 @@ class Generation:
     name: Names = field(default_factory=Names, compare=False)
 
     def __repr__(self) -> str:
-        return (
-            f"Generation({str(self)!r}, {len(self.tokens):,} tokens, {self.no_evidence:,} without evidence)"
-        )
+        counts = f"{len(self.tokens):,} tokens, {self.no_evidence:,} without evidence"
+        return f"Generation({str(self)!r}, {counts})"
 
     def __str__(self) -> str:
         return self.name.join([*self.prompt, *self.tokens])

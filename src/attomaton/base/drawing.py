@@ -48,12 +48,10 @@ def paper_style() -> Generator[None]:
 def house_axes(
     ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, side_by_side: bool = False
 ) -> Generator[Any]:
-    """The axes to draw on in the house style: ``ax``, or ``n`` new axes in a column (or ``side_by_side``).
-
-    New axes belong to pyplot, so that notebooks and ``pyplot.show()`` show them; sizes are in inches.
-    """
+    """The axes to draw on in the house style: ``ax``, or ``n`` new axes in a column (or ``side_by_side``)."""
     with paper_style():
         if ax is None:
+            # new axes belong to pyplot, so that notebooks and `pyplot.show()` show them; sizes are in inches
             from matplotlib import pyplot as plt
 
             plots: Any = plt

@@ -154,11 +154,9 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
 
 
 def is_orthonormal(embeddings: Float64) -> bool:
-    """Whether embeddings are the rows of the identity, so that each query can be solved alone.
-
-    Other orthonormal rows do not count: W would have other coordinates.
-    """
+    """Whether embeddings are the rows of the identity, so that each query can be solved alone."""
     n_tokens, dim = embeddings.shape
+    # other orthonormal rows do not count: W would have other coordinates
     return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
 
 

@@ -57,7 +57,6 @@ class ComputedPath:
 
     @property
     def is_known(self) -> Bool:
-        """Which trials have a computed path, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 

@@ -43,14 +43,12 @@ class Evidence:
 
     @cached_property
     def target(self) -> Target:
-        """The predicted limit of each trial."""
         if predict_target not in self.of_data:
             self.of_data[predict_target] = predict_target(self.trace, self.automata)
         return self.of_data[predict_target]
 
     @cached_property
     def curves(self) -> Curves:
-        """The norms, correlations and distances of the run relative to its target."""
         return measure_against(self.trace, self.target)
 
     @property

@@ -12,14 +12,7 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import (
-    NEAR_CORRELATION,
-    NEGLIGIBLE,
-    bound_direction,
-    find_worst,
-    name_trials,
-    tangent_of,
-)
+from attomaton.claims import approach
 from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.evidence import Evidence, correlation_of, find_tangents, need_log_loss, need_mass_head
 from attomaton.claims.limits import dense, embeddings_for_solvers
@@ -182,17 +175,17 @@ class Angles:
     @property
     def judged(self) -> Bool:
         """All covered trials except those whose angle falls, but is still wide."""
-        early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
+        early = (self.last <= self.bound) & ~(self.half <= approach.tangent_of(approach.NEAR_CORRELATION))
         return self.covered & ~early
 
     def judge(self, meaning: str) -> Judgement:
         """Judge by the worst trial; report the correlations instead of the tangents."""
-        worst = find_worst(self.last / self.bound, self.judged)
+        worst = approach.find_worst(self.last / self.bound, self.judged)
         return Judgement(
             float(correlation_of(self.last)[worst]),
             float(correlation_of(self.bound)[worst]),
             bool(self.last[worst] <= self.bound[worst]),
-            name_trials(meaning, worst, self.judged & (self.last <= self.bound), self.judged),
+            approach.name_trials(meaning, worst, self.judged & (self.last <= self.bound), self.judged),
         )
 
 
@@ -202,9 +195,8 @@ def judge_local(evidence: Evidence) -> Judgement:
     bound = "the correlation of the computed path with W_svm at half of the steps"
     if need_log_loss(evidence) or need_mass_head(evidence):
         bound = f"an angle with {CLOSER:.0%} of the tangent at which W was half as long as in mid-run"
-    return angles.judge(
-        f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
-    )
+    meaning = f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
+    return angles.judge(meaning)
 
 
 def _local_directions(evidence: Evidence) -> Float64:
@@ -222,12 +214,12 @@ def _find_local(evidence: Evidence) -> Angles:
     directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
     tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
-        bounds = evidence.once(bound_direction)
+        bounds = evidence.once(approach.bound_direction)
         covered = decided & bounds.judged & _alike(evidence.once(_local_directions), evidence.directions)
         return Angles(tangent[-1], np.zeros(len(decided)), bounds.bound, covered)
     # the record of each trial at which W was half as long, along the direction, as in the middle
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
-    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
+    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], approach.NEGLIGIBLE)
     return Angles(tangent[-1], tangent[middle], bound, decided)
 
 
@@ -299,7 +291,7 @@ def _follow_path(evidence: Evidence) -> Angles:
         radii=LEVELS[:, None] * np.linalg.norm(directions, axis=(1, 2)),
     )
     tangent, _ = find_tangents(path.weights, directions)
-    bound = np.maximum(CLOSER * tangent[-2], NEGLIGIBLE)
+    bound = np.maximum(CLOSER * tangent[-2], approach.NEGLIGIBLE)
     return Angles(tangent[-1], tangent[-2], bound, np.ones(len(chosen), bool))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import count_noun
+from attomaton.claims import margin_bounds
 from attomaton.claims.approach import need_bound, need_known_path
 from attomaton.claims.evidence import (
     Evidence,
@@ -26,18 +27,7 @@ from attomaton.claims.evidence import (
     need_start,
     need_steps,
 )
-from attomaton.claims.margin_bounds import (
-    bound_margin,
-    count_averaged_steps,
-    find_last_scale,
-    find_margins,
-    find_ordered,
-    find_reach,
-    forecast_margin,
-    gains_per_step,
-    is_proved,
-    list_step_sizes,
-)
+from attomaton.claims.margin_bounds import find_last_scale, find_margins, find_ordered, is_proved
 from attomaton.claims.margins import MARGIN_NORMS, MOST_NORM_DIMENSIONS, Norm, own_norm
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.training.steps import Adam, GradientDescent
@@ -61,7 +51,7 @@ def need_covered_steps(evidence: Evidence) -> str:
     """Condition: steepest or plain gradient descent, or another optimiser whose steps shrink."""
     step = evidence.trace.step
     try:
-        first = list_step_sizes(1.0, getattr(step, "schedule", None), 0, 1)[0]
+        first = margin_bounds.list_step_sizes(1.0, getattr(step, "schedule", None), 0, 1)[0]
         last = find_last_scale(evidence)
     except UnsupportedOption as problem:  # only the name of the schedule is stored
         return str(problem)
@@ -113,7 +103,7 @@ def need_sound_path(evidence: Evidence) -> str:
 
 def need_long_run(evidence: Evidence) -> str:
     """Condition: half of the run is longer than the optimiser's running means."""
-    window = count_averaged_steps(evidence)
+    window = margin_bounds.count_averaged_steps(evidence)
     half = int(evidence.trace.steps[evidence.middle])
     if half >= window:
         return ""
@@ -143,8 +133,8 @@ class MarginClaim:
             self.need_best,
             self.report_share(self.need_short_steps),
         )
-        ready = (need_steps, need_long_run, need_bound(bound_margin, self.norm))
-        forecast = partial(forecast_margin, norm=self.norm)
+        ready = (need_steps, need_long_run, need_bound(margin_bounds.bound_margin, self.norm))
+        forecast = partial(margin_bounds.forecast_margin, norm=self.norm)
         return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, forecast)
 
     def report_share(self, need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
@@ -193,15 +183,15 @@ class MarginClaim:
         best = evidence.once(find_margins, self.norm).best
         for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
             components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
-            reach = find_reach(components, table, self.norm)
-            if gains_per_step(np.array([step_size]), best=float(best[trial]), reach=reach)[0] >= 0:
+            reach = margin_bounds.find_reach(components, table, self.norm)
+            gains = margin_bounds.gains_per_step(np.array([step_size]), best=float(best[trial]), reach=reach)
+            if gains[0] >= 0:
                 return ""
         return f"nothing is proved about steps of size {step_size:.3g}: use smaller steps"
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """Compare the share of the best margin at the end with its bound."""
         share = evidence.once(find_margins, self.norm).share[-1]
-        bounds = evidence.once(bound_margin, self.norm)
+        bounds = evidence.once(margin_bounds.bound_margin, self.norm)
         source = "the share of the run at half of the steps"
         if is_proved(evidence):
             source = "the share that these steps are proved to reach from half of the steps on"

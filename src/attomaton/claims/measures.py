@@ -117,7 +117,6 @@ class Target:
 
 
 def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
-    """The limit that the automata of the trials predict."""
     check_automata(trace, automata)
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
     finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
@@ -132,7 +131,6 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
 
 
 def measure_against(trace: Trace, target: Target) -> Curves:
-    """Measure the curves of a run relative to its target."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     coordinates = cyclic_coordinates(target.axes, trace.weights)
     length = target.along_direction(trace.weights)

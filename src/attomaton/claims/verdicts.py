@@ -217,7 +217,6 @@ class Judgement:
     meaning: str
 
     def about(self, claim: str) -> Verdict:
-        """The verdict on the claim with this name."""
         status = VerdictStatus.HOLDS if self.enough else VerdictStatus.FAILS
         return Verdict(claim, status, self.value, self.bound, self.meaning)
 

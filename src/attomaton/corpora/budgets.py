@@ -64,11 +64,6 @@ NAME_LENGTH = 80  # characters of a name that an error message shows
 NAMED_COLUMNS = 20  # columns that an error message lists
 
 
-def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes to which a row of a file may unpack: ``stored`` is the size of the file on disk."""
-    return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
-
-
 def brief(text: str) -> str:
     """A name from a file, as messages show it: without hidden characters, and cut if it is long."""
     return shorten(text, NAME_LENGTH)

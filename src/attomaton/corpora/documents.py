@@ -115,9 +115,8 @@ def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
 
 # Joins chunks without heads, and cuts the result into chunks of equal size, of about `size` tokens.
 def _cut_evenly(chunks: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
-    shifts = np.cumsum(
-        [0, *(len(chunk.ids) for chunk in chunks)]
-    )  # where each chunk begins in the joined ids
+    # where each chunk begins in the joined ids
+    shifts = np.cumsum([0, *(len(chunk.ids) for chunk in chunks)])
     borders = [chunk.documents[1:] + shift for chunk, shift in zip(chunks, shifts[:-1], strict=True)]
     ids = np.concatenate([chunk.ids for chunk in chunks])
     documents = np.concatenate([[0], *borders])

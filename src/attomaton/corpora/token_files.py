@@ -95,13 +95,10 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 def read_batches(
     path: AnyPath, size: int, groups: range | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row.
-
-    The number of rows of a batch follows from the mean length of the documents in the whole file.
-    """
+    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row."""
     file = _open_tokens(path)
     n_rows, n_tokens = _group_sizes(file).sum(axis=0).tolist()
-    mean_length = max(1, n_tokens // max(1, n_rows))  # of a document, in tokens
+    mean_length = max(1, n_tokens // max(1, n_rows))  # of a document of the whole file, in tokens
     rows_at_once = min(ROWS_AT_ONCE, max(1, size // mean_length))
     chosen = None if groups is None else list(groups)
     reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
@@ -180,10 +177,7 @@ class _NumberedTable(NamedTuple):
 def write_shards(
     tables: Iterable[pa.Table], path_of: Callable[[int], Path], *, shard_tokens: int
 ) -> dict[str, dict[str, Any]]:
-    """Write tables to as many shards as needed; return file name → digest, size and counts.
-
-    A shard is closed after the table that brings it to ``shard_tokens``; documents are never split.
-    """
+    """Write tables to as many shards as needed; return file name → digest, size and counts."""
     written: dict[str, dict[str, Any]] = {}
     for shard, numbered in groupby(_number_shards(tables, shard_tokens), key=attrgetter("shard")):
         path = path_of(shard)
@@ -194,7 +188,8 @@ def write_shards(
     return written
 
 
-# Yields each table with its shard: a new one begins when the current one has `shard_tokens` tokens or more.
+# Yields each table with its shard: a new one begins when the current one has `shard_tokens` tokens or more. A
+# table is never split.
 def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[_NumberedTable]:
     shard = 0
     shard_size = 0  # tokens in the current shard so far

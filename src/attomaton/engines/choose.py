@@ -130,7 +130,6 @@ def make_engine(
 def make_disk_engine(
     settings: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
 ) -> "DuckDBEngine | SparkEngine":
-    """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
     # imported here, so that a run in memory does not load them
     if settings.name == "spark":
         from attomaton.engines.spark import SparkEngine
@@ -144,32 +143,29 @@ def make_disk_engine(
     return DuckDBEngine(corpus, work / "engine", selection, settings.memory, settings.threads, progress)
 
 
-@dataclass(frozen=True)
-class Adder:
-    """Sums over whole documents, in memory or by an engine."""
-
-    engine: Engine
-    progress: Progress = silent
-
-    @contextmanager
-    def reading(
-        self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
-    ) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
-        """Yield whole documents, vocabulary, manifest entry, and the function that sums over documents."""
-        reading, tokenizer = as_reading(options.get("reading")), options.get("tokenizer") or "word"
-        with ExitStack() as stack:
-            if work is None:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
-            else:
-                folder = given_path(work, "work")
-            self.progress("reading", 0, 0)
-            shards = folder / "tokens" if self.engine.on_disk else None
-            documents, vocabulary, about = read_whole_documents(
-                corpus, tokenizer=tokenizer, tokens=shards, reading=reading
-            )
-            if isinstance(documents, Chunk):
-                add_up: AddUp = partial(sum_chunks, [documents])
-            else:
-                settings: Any = {"work": folder, "progress": self.progress}
-                add_up = make_engine(self.engine, documents, Selection(), **settings).sums
-            yield documents, vocabulary, about, add_up
+@contextmanager
+def open_corpus(
+    corpus: Any,
+    options: ReadingOptions,
+    engine: Engine,
+    *,
+    work: str | PathLike[str] | None,
+    progress: Progress,
+) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
+    """Yield whole documents, vocabulary, manifest entry, and the function that sums over documents."""
+    reading, tokenizer = as_reading(options.get("reading")), options.get("tokenizer") or "word"
+    with ExitStack() as stack:
+        if work is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
+        else:
+            folder = given_path(work, "work")
+        progress("reading", 0, 0)
+        shards = folder / "tokens" if engine.on_disk else None
+        documents, vocabulary, about = read_whole_documents(
+            corpus, tokenizer=tokenizer, tokens=shards, reading=reading
+        )
+        if isinstance(documents, Chunk):
+            add_up: AddUp = partial(sum_chunks, [documents])
+        else:
+            add_up = make_engine(engine, documents, Selection(), work=folder, progress=progress).sums
+        yield documents, vocabulary, about, add_up

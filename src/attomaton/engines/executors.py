@@ -26,18 +26,11 @@ from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exa
 from attomaton.corpora.documents import Chunk, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
+from attomaton.engines import sums
 from attomaton.engines.kernel import choices_of_chunk, query_rows
 from attomaton.engines.partitions import Ties, stream_rows, sum_neighbours, write_choices, write_edges
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import (
-    DOCUMENT_CHUNK_TOKENS,
-    MOST_BATCH_SUMS,
-    Counting,
-    Sums,
-    add_rows,
-    merge_sums,
-    sum_in_batches,
-)
+from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.tasks import Stage
 from attomaton.engines.work import StageRecords
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
@@ -114,11 +107,9 @@ def cut_slots(queries: pa.Table, borders: Int64, most_samples: int) -> Slots:
 
 
 def _cut_query(wins: Float64, share: Float64, most_samples: int) -> list[int]:
-    """Where the slots of one query begin, as packed (winner, loser).
-
-    ``wins`` (n_tokens,) are the estimated samples that each token wins, and ``share`` (n_tokens,) is the
-    estimated share of a winner's samples that each token loses.
-    """
+    """Where the slots of one query begin, as packed (winner, loser)."""
+    # `wins` (n_tokens,) are the estimated samples that each token wins, and `share` (n_tokens,) is the
+    # estimated share of a winner's samples that each token loses
     starts: list[int] = []
     for winner in cut_queries(np.ceil(wins).astype(np.int64), most_samples)[:-1].tolist():
         losers = [0]  # all losers are in one slot
@@ -143,7 +134,6 @@ class TaskKernel:
     slots: Slots
 
     def chunks(self, batches: SparkBatches) -> Iterator[Chunk]:
-        """The documents of these tasks, in chunks."""
         tasks = task_numbers(batches)
         read = (chunk for task in tasks for chunk in self.cuts.chunks(task, self.chunk_tokens))
         return regroup(read, self.chunk_tokens, self.selection.reach)
@@ -341,10 +331,10 @@ class ListSums:
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
         number_of = {kind: number for number, kind in enumerate(count.sizes)}  # as in `read_sums`
         for task in task_numbers(batches):
-            for chunk in self.cuts.chunks(task, DOCUMENT_CHUNK_TOKENS):
-                for kind, sums in sum_in_batches(chunk, count, MOST_BATCH_SUMS):
-                    number = np.full(len(sums), number_of[kind], np.int32)
-                    yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))
+            for chunk in self.cuts.chunks(task, sums.DOCUMENT_CHUNK_TOKENS):
+                for kind, batch in sums.sum_in_batches(chunk, count, sums.MOST_BATCH_SUMS):
+                    number = np.full(len(batch), number_of[kind], np.int32)
+                    yield from batches_of(batch.to_table().add_column(0, "kind", _arrow.array(number)))
 
 
 def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
@@ -357,14 +347,13 @@ def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
 
 
 def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
-    """The sums of each kind, from the files of all partitions."""
     listed: dict[str, list[Sums]] = {kind: [] for kind in count.sizes}
     for path in paths:
         table = open_arrow(path)
         kinds, *rows = (column(table, name) for name in ("kind", "key", "sum(high)", "sum(low)"))
         for number, kind in enumerate(count.sizes):
-            listed[kind].append(add_rows(*(values[kinds == number] for values in rows)))
-    return {kind: merge_sums(sums) for kind, sums in listed.items()}
+            listed[kind].append(sums.add_rows(*(values[kinds == number] for values in rows)))
+    return {kind: sums.merge_sums(tables) for kind, tables in listed.items()}
 
 
 # Files and reports.
@@ -423,10 +412,8 @@ def task_numbers(batches: SparkBatches) -> Iterator[int]:
 
 
 def filled(batches: SparkBatches) -> Iterator[Any]:
-    """The batches that have rows."""
     return (batch for batch in batches if batch.num_rows)
 
 
 def batches_of(table: Any) -> Iterator[Any]:
-    """A table cut into record batches for Spark."""
     return iter(table.to_batches(SPARK_BATCH_ROWS))

@@ -113,7 +113,6 @@ class MemoryEngine:
 
 
 def trim(samples: Samples, selection: Selection) -> Samples:
-    """The samples, with contexts cut to the selection's ``max_window``."""
     if selection.max_window is None:
         return samples
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))

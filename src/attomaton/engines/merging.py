@@ -27,16 +27,8 @@ from attomaton.base.errors import UnsupportedOption, needing
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Int64, column, empty_table, make_table, read_parquet, write_parquet
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.partitions import (
-    EDGES_MANIFEST,
-    QUERIES_FILE,
-    ChoicePartitions,
-    EdgePartitions,
-    count_rows,
-    finish_edges,
-    sum_neighbours,
-    write_edges,
-)
+from attomaton.engines import partitions
+from attomaton.engines.partitions import QUERIES_FILE, ChoicePartitions, EdgePartitions
 from attomaton.engines.sorted_choices import SortedChoices, merge_partition
 from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.tasks import run_weighed
@@ -136,7 +128,7 @@ class Merger:
         borders = cut_partitions(queries, int(about["n_tokens"]))
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / EDGES_MANIFEST).unlink(missing_ok=True)
+            (folder / partitions.EDGES_MANIFEST).unlink(missing_ok=True)
             counted = write_file(folder / QUERIES_FILE, lambda path: write_parquet(queries, str(path)))
 
             paths = unmerged.get("edges", [])
@@ -145,12 +137,12 @@ class Merger:
 
             def merge(number: int, file: Path) -> dict[str, Any]:
                 keys = self._sorted_keys(*borders[number : number + 2].tolist()) if paths else iter(())
-                return write_edges(file, sum_neighbours(keys), min_support=min_support)
+                return partitions.write_edges(file, partitions.sum_neighbours(keys), min_support=min_support)
 
             stage_records = StageRecords(folder, "edges", str(about["fingerprint"]))
-            weights = _estimate_rows(queries, borders, sum(map(count_rows, paths)))
+            weights = _estimate_rows(queries, borders, sum(map(partitions.count_rows, paths)))
             entries = self._merge_partitions(stage_records, merge, weights)
-            return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
+            return partitions.finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
     def choices(
         self, unmerged: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str

@@ -13,22 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base import tables
 from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
 from attomaton.base.artifacts.parted import write_partition
 from attomaton.base.borders import check_lengths, check_size, check_table
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import run_starts
-from attomaton.base.tables import (
-    Int64,
-    arrow_compute,
-    arrow_parquet,
-    column,
-    empty_table,
-    exact_file,
-    make_table,
-    ragged_column,
-    read_parquet,
-)
+from attomaton.base.tables import Int64, arrow_parquet, column, exact_file, read_parquet
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable, unpack_choices
@@ -99,8 +90,8 @@ class EdgePartitions:
 
     def load(self) -> EdgeTable:
         """All edges in memory: 20 bytes each."""
-        tables: Any = list(self)
-        whole = pa.concat_tables(tables).combine_chunks() if tables else empty_table(EDGE_SCHEMA)
+        rows: Any = list(self)
+        whole = pa.concat_tables(rows).combine_chunks() if rows else tables.empty_table(EDGE_SCHEMA)
         return EdgeTable(whole, self.queries, self.n_tokens)
 
 
@@ -168,7 +159,6 @@ def open_edges(
 
 
 def _edges_of(folder: Path, record: Mapping[str, Any]) -> EdgePartitions:
-    """The partitions of edges that a manifest lists."""
     queries = read_parquet((folder / QUERIES_FILE).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     files = tuple(folder / entry["name"] for entry in record["files"])
@@ -242,13 +232,13 @@ def read_choices(file: Path) -> pa.Table:
         next_row = row + table.num_rows
         for name, values in numbers.items():
             values[row:next_row] = column(table, name)
-        table_offsets, _ = ragged_column(table, CHOICE_LISTS[0])  # they start at 0 in each batch
+        table_offsets, _ = tables.ragged_column(table, CHOICE_LISTS[0])  # they start at 0 in each batch
         offsets[row : next_row + 1] = offsets[row] + table_offsets
         for name, values in lists.items():
-            values[offsets[row] : offsets[next_row]] = ragged_column(table, name)[1]
+            values[offsets[row] : offsets[next_row]] = tables.ragged_column(table, name)[1]
         row = next_row
     ragged = {name: (offsets, values) for name, values in lists.items()}
-    return make_table(CHOICE_SCHEMA, {**numbers, **ragged})
+    return tables.make_table(CHOICE_SCHEMA, {**numbers, **ragged})
 
 
 def count_values(file: Path, name: str) -> int:
@@ -268,7 +258,7 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
         rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
         all_counts = np.concatenate([last_sum, counts])
         # A run starts at the first row, and at each that differs from the row before.
-        differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
+        differs: Any = tables.arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
         starts = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
         sums: Int64 = np.add.reduceat(all_counts, starts, dtype=np.int64)
         distinct: Any = rows.take(_arrow.array(starts))

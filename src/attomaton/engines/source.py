@@ -11,15 +11,8 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
 from attomaton.base.remote import AnyPath
 from attomaton.corpora.documents import Chunk, Documents
+from attomaton.corpora.readers import corpus
 from attomaton.corpora.readers.batches import Reading, refuse_reading
-from attomaton.corpora.readers.corpus import (
-    error_without_samples,
-    is_folder,
-    path_of,
-    printable_name,
-    read_documents_and_entry,
-    warn_of_skipped,
-)
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import find_files, is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
@@ -49,7 +42,6 @@ class EngineCorpus:
 
 
 def check_tokenizer(tokenizer: object) -> None:
-    """Refuse an invalid tokenizer before any work."""
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):
@@ -60,7 +52,7 @@ def check_tokenizer(tokenizer: object) -> None:
 
 def size_of_text(source: Any, reading: Reading) -> int:
     """The bytes of the local text files of a corpus; 0 for shards, URLs and what is in memory."""
-    path = path_of(source)
+    path = corpus.path_of(source)
     if not isinstance(path, Path) or str(path) == "-" or _folder_of(source, reading) is not None:
         return 0
     return sum(file.stored() or 0 for file in find_files(str(path)))
@@ -76,9 +68,9 @@ def read_source(
         about = {"kind": "samples", "sha256": digest}
         return EngineCorpus(source, None, about, selection.with_ids(None), None)
     read, vocabulary, about = _read_corpus(source, tokenizer, tokens, reading)
-    corpus = read.windows(selection.longest) if isinstance(read, Documents) else read
+    samples_or_shards = read.windows(selection.longest) if isinstance(read, Documents) else read
     about["window"] = selection.longest
-    return EngineCorpus(corpus, vocabulary, about, selection.with_ids(vocabulary), selection.reach)
+    return EngineCorpus(samples_or_shards, vocabulary, about, selection.with_ids(vocabulary), selection.reach)
 
 
 def read_whole_documents(
@@ -97,39 +89,39 @@ def _read_corpus(
     folder = _folder_of(source, reading)
     in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
     if folder is None and (tokens is None or in_memory):
-        read, about = read_documents_and_entry(source, tokenizer, reading)
+        read, about = corpus.read_documents_and_entry(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
         size = read.as_chunk.n_tokens
         return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
-    corpus, digests = None, None
+    tokenized, digests = None, None
     if folder is None:  # tokenise first; an interrupted run resumes where it stopped
         assert tokens is not None and isinstance(tokenizer, str)  # noqa: PT018, S101  our own invariant
-        corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
+        tokenized = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     elif is_tokenized(folder):
-        corpus = read_tokens(folder)
-        digests = corpus.check_shards()
-    if corpus is None:
+        tokenized = read_tokens(folder)
+        digests = tokenized.check_shards()
+    if tokenized is None:
         shards = Shards.from_folder(cast("AnyPath", folder))
     else:
-        shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    kind, name = "documents" if folder is None else "shards", printable_name(path_of(source))
+        shards = Shards.from_paths(tokenized.shards, n_tokens=tokenized.n_tokens)
+    kind, name = "documents" if folder is None else "shards", corpus.printable_name(corpus.path_of(source))
     about: dict[str, Any] = {"kind": kind, "name": name, "sha256": fingerprint(shards, {}, digests)}
     about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
-    about |= warn_of_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
+    about |= corpus.warn_of_skipped(NOTHING_SKIPPED if tokenized is None else tokenized.skipped)
     n_documents = 0
     for chunk in shards.chunks(MEMORY_CHUNK_TOKENS, None):
         lengths = np.diff(chunk.documents)
         if bool((lengths > 1).any()):
-            return shards, None if corpus is None else corpus.vocabulary, about
+            return shards, None if tokenized is None else tokenized.vocabulary, about
         n_documents += len(lengths)
-    raise error_without_samples(source, about, n_documents)
+    raise corpus.error_without_samples(source, about, n_documents)
 
 
 def _folder_of(source: Any, reading: Reading) -> AnyPath | None:
     """The folder, if the source is token shards."""
-    folder = path_of(source)
-    if folder is None or not is_folder(folder):
+    folder = corpus.path_of(source)
+    if folder is None or not corpus.is_folder(folder):
         return None
     if is_tokenized(folder):
         refuse_reading(reading, str(folder))

@@ -29,19 +29,9 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors
+from attomaton.engines import executors, partitions
 from attomaton.engines.executors import Slots, cut_slots
-from attomaton.engines.partitions import (
-    EDGES_MANIFEST,
-    QUERIES_FILE,
-    ChoicePartitions,
-    EdgePartitions,
-    Ties,
-    finish_edges,
-    open_edges,
-    write_choices,
-    write_edges,
-)
+from attomaton.engines.partitions import QUERIES_FILE, ChoicePartitions, EdgePartitions, Ties
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
@@ -139,12 +129,12 @@ class SparkEngine:
         with working_in(self.work) as work:
             folder = work / "edges"
             try:
-                return open_edges(folder, about, self._check_files)
+                return partitions.open_edges(folder, about, self._check_files)
             except CorruptRun:
                 pass  # not finished, or of another corpus or settings
             with explained(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / EDGES_MANIFEST).unlink(missing_ok=True)
+                (folder / partitions.EDGES_MANIFEST).unlink(missing_ok=True)
                 for leftover in folder.iterdir():
                     if leftover.name == QUERIES_FILE or EDGES_FILE_NAME.fullmatch(leftover.name):
                         leftover.unlink()
@@ -152,8 +142,8 @@ class SparkEngine:
                 counted = write_file(folder / QUERIES_FILE, lambda path: write_parquet(queries, str(path)))
                 write = executors.WriteEdges(folder, self.selection.min_support)
                 pack = self._make_pass(executors.PackEdges, self._borders)
-                entries = self._count("edges", folder, pack, write, write_edges)
-                return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
+                entries = self._count("edges", folder, pack, write, partitions.write_edges)
+                return partitions.finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: count the choices inside each label's component, or in whole contexts for None."""
@@ -173,7 +163,7 @@ class SparkEngine:
             if record is None or not self._are_whole(folder, record["files"]):
                 pack = self._make_pass(executors.PackChoices, borders, components=self._share(folder, within))
                 write = executors.WriteChoices(folder)
-                counted = self._count("choices", folder, pack, write, write_choices)
+                counted = self._count("choices", folder, pack, write, partitions.write_choices)
                 record = stage_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
         return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), entries)

@@ -69,14 +69,13 @@ def check_master(master: object, name: str) -> str:
 
 
 def _prepared(session: Any) -> Any:
-    """Make Python workers use this interpreter, unless the environment says otherwise.
-
-    They never import modules from the directory in which Spark or its executors were started.
-    """
+    """Make Python workers use this interpreter, unless the environment says otherwise."""
     context = session.sparkContext
     if "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
-    context.environment[SAFE_PATH] = "1"  # sent with every task, so it also applies to existing sessions
+    # workers never import modules from the directory in which Spark or its executors were started; this is
+    # sent with every task, so it also applies to existing sessions
+    context.environment[SAFE_PATH] = "1"
     return session
 
 

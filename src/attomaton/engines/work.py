@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts import (
-    check_files,
-    digest_record,
-    explained,
-    identify_file,
-    read_sealed,
-    write_sealed,
-)
+from attomaton.base import artifacts
 from attomaton.base.artifacts.files import DRAFT_NAME
 from attomaton.base.artifacts.systems import lock_file
 from attomaton.base.errors import UnwritablePlace
@@ -51,13 +44,13 @@ class StageRecords:
     def write(self, number: int, record: Record) -> Record:
         """Record a result whose files are written already."""
         signed = {**record, "fingerprint": self.fingerprint}
-        with explained(self.folder):
-            write_sealed(self._path(number), signed)
+        with artifacts.explained(self.folder):
+            artifacts.write_sealed(self._path(number), signed)
         return signed
 
     def read(self, number: int) -> Record | None:
         """The existing record, if its fingerprint is the same; its files are not checked."""
-        record = read_sealed(self._path(number))
+        record = artifacts.read_sealed(self._path(number))
         return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
     def read_intact(self, number: int) -> Record | None:
@@ -66,7 +59,7 @@ class StageRecords:
             record = self.read(number)
             if record is None:
                 return None
-            check_files(self.folder, record["files"], again="run it again")
+            artifacts.check_files(self.folder, record["files"], again="run it again")
         except (OSError, KeyError, TypeError, AttributeError):
             return None
         return record
@@ -75,7 +68,7 @@ class StageRecords:
         """Remove the records with other fingerprints, and those from number ``n_records`` on."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
-            is_current = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
+            is_current = (artifacts.read_sealed(path) or {}).get("fingerprint") == self.fingerprint
             if number is not None and not (is_current and int(number[1]) < n_records):
                 path.unlink(missing_ok=True)
 
@@ -85,14 +78,15 @@ class StageRecords:
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
     """The SHA-256 of the shards' bytes and the settings; ``digests`` are those of the shards, if known."""
-    identities = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
-    return digest_record([identities, shards.n_tokens, dict(settings)])
+    if digests is None:
+        digests = [artifacts.identify_file(path) for path in shards.paths]
+    return artifacts.digest_record([list(digests), shards.n_tokens, dict(settings)])
 
 
 def prepare_work(folder: Path) -> Path:
     """Create the work folder, or check that an existing one is empty or contains our marker."""
     refuse_url(folder, "the work folder")
-    with explained(folder):
+    with artifacts.explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / WORK_MARKER).is_file():
             strangers = sorted(path.name for path in folder.iterdir())
@@ -111,7 +105,7 @@ def prepare_work(folder: Path) -> Path:
 def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; the drafts of a killed run are removed first."""
     prepare_work(folder)
-    with explained(folder):
+    with artifacts.explained(folder):
         marker = (folder / WORK_MARKER).open("ab", buffering=0)
     with marker:
         free = True
@@ -121,7 +115,7 @@ def working_in(folder: Path) -> Generator[Path]:
             raise UnwritablePlace(
                 f"another run uses the work folder {folder}; wait until it ends, or give another folder"
             )
-        with explained(folder):
+        with artifacts.explained(folder):
             clear_drafts(folder)
         yield folder
 

@@ -189,7 +189,6 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
 def test_batches_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(batches_module, "TEXT_BATCH_BYTES", 1000)
     monkeypatch.setattr("attomaton.corpora.readers.columns.TEXT_BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.records.TEXT_BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
         write(tmp_path / name, texts)

@@ -89,8 +89,7 @@ def test_a_tokenised_folder_is_a_corpus(tokens):
 
 
 def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path, monkeypatch):
-    for module in ("batches", "records"):
-        monkeypatch.setattr(f"attomaton.corpora.readers.{module}.TEXT_BATCH_BYTES", 100)
+    monkeypatch.setattr("attomaton.corpora.readers.batches.TEXT_BATCH_BYTES", 100)
     monkeypatch.setattr("attomaton.corpora.token_files.GROUP_TOKENS", 64)
     texts = ["x" * length for length in np.random.default_rng(1).integers(0, 300, 60)]
     tokens = tokenize_corpus(texts, tmp_path, tokenizer="byte", shard_tokens=1000)

@@ -15,14 +15,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from attomaton.base import errors
 from attomaton.base.borders import trusted
-from attomaton.base.errors import (
-    MismatchedParts,
-    TokenOutOfRange,
-    UnknownToken,
-    UnreadableSource,
-    UnsupportedOption,
-)
+from attomaton.base.errors import UnreadableSource
 from attomaton.base.options import show
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Bool, Int32, Integers
@@ -53,13 +48,13 @@ class Writing:
     def __post_init__(self) -> None:
         rows: Any = np.asarray(self.table)
         if rows.ndim != 2 or not len(rows):
-            raise MismatchedParts(
+            raise errors.MismatchedParts(
                 f"the table of written tokens has shape {rows.shape}; give an array of shape (n_ways, "
                 "n_tokens), with one row for each way of reading"
             )
         n_tokens = rows.shape[1]
         if rows.size > MAX_TOKENS:
-            raise TokenOutOfRange(
+            raise errors.TokenOutOfRange(
                 f"{len(rows)} ways to read {n_tokens:,} tokens make {rows.size:,} keys, and the limit is "
                 f"{MAX_TOKENS:,}; give fewer rows in writes"
             )
@@ -165,7 +160,7 @@ class KeyNames:
 def check_named(writes: Any) -> Writes:
     # The argument `writes` itself; a text must be the name of a map
     if isinstance(writes, str) and writes not in NAMED_MAPS:
-        raise UnsupportedOption(
+        raise errors.UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
             "written tokens, or a mapping of tokens to tokens"
         )
@@ -212,13 +207,13 @@ def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> 
     if vocabulary is None:
         if all(str(token).isdecimal() for pair in writes.items() for token in pair):
             return {int(read): int(written) for read, written in writes.items()}
-        raise UnknownToken("writes maps texts, but the corpus has no vocabulary; map token ids")
+        raise errors.UnknownToken("writes maps texts, but the corpus has no vocabulary; map token ids")
     ids = vocabulary.ids
     pairs = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
     missing = [(read, written) for read, written in pairs.items() if written not in ids]
     if missing:
         read, written = missing[0]
-        raise UnknownToken(
+        raise errors.UnknownToken(
             f"writes maps {show(read)} to {show(written)}, a token that is not in the corpus ({len(missing)} "
             "such pairs); leave these pairs out"
         )

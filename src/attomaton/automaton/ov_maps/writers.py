@@ -41,7 +41,6 @@ class Writers:
         return np.bincount(self.bags.sample[self.writes], minlength=len(self))
 
     def take(self, mask: Bool) -> "Writers":
-        """The samples where ``mask`` (n_samples,) is true."""
         if mask.all():
             return self
         bags = self.bags
@@ -60,7 +59,6 @@ class Writers:
         return key[best[run_starts(sample[best])]] if len(best) else key[:0]
 
     def label(self, chosen: Int32) -> Samples:
-        """The samples with the keys ``chosen`` (n_samples,) as labels."""
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:

@@ -20,16 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.automaton.repetition.flow import (
-    MOST_EVALUATIONS,
-    Budget,
-    allow_evaluations,
-    find_classes,
-    find_exponents,
-    find_jacobian,
-    find_rates,
-    follow_flow,
-)
+from attomaton.automaton.repetition import flow
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.printing import count_noun
 from attomaton.base.tables import Bool, Float64, Int64
@@ -121,23 +112,23 @@ class Limit:
         return f"it is not proved that all nearby shares approach the limit: {why}"
 
 
-def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> Limit | None:
+def find_limit(odds: Float64, shares: Float64, budget: flow.Budget | None = None) -> Limit | None:
     """The limit of the flow from these shares, certified if possible; None if the flow does not converge."""
-    budget = islice(allow_evaluations(len(odds)) if budget is None else budget, MOST_EVALUATIONS)
+    budget = islice(flow.allow_evaluations(len(odds)) if budget is None else budget, flow.MOST_EVALUATIONS)
     with np.errstate(divide="ignore"):
         log_odds = np.log(odds)
     time = 0.0
     uncertified = None
     for span in SPANS:
         try:
-            shares = follow_flow(odds, shares, np.array([time, span]), budget)[-1]
+            shares = flow.follow_flow(odds, shares, np.array([time, span]), budget)[-1]
         except UncertifiedSolution:
             return uncertified
         shares = np.maximum(shares, np.finfo(np.float64).tiny)
         time = span
         present: Bool = shares > FADED_SHARE
         # A share that falls like 1/ln t has the rate −1/ln t, which is −1/span now: it is present but fading.
-        fading = present & (find_rates(log_odds, np.log(shares)) * span < -0.5)
+        fading = present & (flow.find_rates(log_odds, np.log(shares)) * span < -0.5)
         refined = [_refine_limit(odds, shares, winners) for winners in (present, present & ~fading)]
         limits = [limit for limit in refined if limit]
         for limit in limits:
@@ -200,7 +191,7 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
     """Compute every certificate of a limit from its shares (K,), which are 0 for fading tokens."""
     winners = shares > 0
     odds_of_winners = odds[np.ix_(winners, winners)]
-    exponents = find_exponents(odds, shares)
+    exponents = flow.find_exponents(odds, shares)
     residual = float(np.abs(exponents[winners] - 1).max())
     slack = float((1 - exponents[~winners]).min(initial=np.inf))
     rate = _find_rate(odds_of_winners, shares[winners])
@@ -235,7 +226,7 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
     tied = tied[involved]
     # The directions d have one column for each tied token: d is a unit vector on Z. On the winners, d solves
     # (jacobian d)_winners = 0 with Σ d = 0, by least squares.
-    jacobian = find_jacobian(odds, shares)
+    jacobian = flow.find_jacobian(odds, shares)
     system = np.vstack([jacobian[~tied][:, ~tied], np.ones((~tied).sum())])
     right = np.vstack([jacobian[~tied][:, tied], np.ones(tied.sum())])
     directions = np.zeros((len(shares), tied.sum()))
@@ -244,9 +235,8 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
     # A[j, k] is the derivative of ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l along column k.
     scaled = odds / (odds @ shares)[:, None]
     second_order = (scaled.T @ (directions - shares[:, None] * (scaled @ directions)))[tied]
-    bounding = np.where(
-        np.eye(len(second_order), dtype=np.bool_), second_order, np.maximum(second_order, 0.0)
-    )
+    is_diagonal = np.eye(len(second_order), dtype=np.bool_)
+    bounding = np.where(is_diagonal, second_order, np.maximum(second_order, 0.0))
     return float(np.linalg.eigvals(bounding).real.max())
 
 
@@ -262,11 +252,11 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
     """The largest real part of an eigenvalue of the flow on the winners, along shares that sum to 1."""
     if len(shares) == 1:
         return -np.inf
-    if len(find_classes(odds)) > 1:
+    if len(flow.find_classes(odds)) > 1:
         return np.nan
     # Column j changes share j and takes the same from the last share.
     basis = np.vstack([np.eye(len(shares) - 1), -np.ones(len(shares) - 1)])
-    values: Any = np.linalg.eigvals(find_jacobian(odds, shares)[:-1] @ basis).real
+    values: Any = np.linalg.eigvals(flow.find_jacobian(odds, shares)[:-1] @ basis).real
     return float(values.max())
 
 

@@ -131,7 +131,6 @@ class Coverage(Tabular):
 
 
 def show_share(share: float) -> Bar:
-    """A share as a bar with its percentage."""
     return Bar(share, f"{share:.1%}")
 
 
@@ -230,7 +229,6 @@ def join_tallies(
 
 
 def _share_of(count: int, total: int) -> float:
-    """The share, or 0 of nothing."""
     return count / total if total else 0.0
 
 

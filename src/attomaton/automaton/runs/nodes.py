@@ -43,7 +43,6 @@ class Nodes:
 
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
-        """All nodes of the components, with the scores of both solutions."""
         return cls(
             query=components.query_of_node,
             token=components.token_of_node,
@@ -60,7 +59,6 @@ class Nodes:
 
     @cached_property
     def keys(self) -> Int64:
-        """One key for each node, ascending."""
         return pack_pairs(self.query, self.token)
 
     def find(self, queries: Integers, tokens: Integers) -> NodeScores:

@@ -124,7 +124,6 @@ class SoftStage:
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the first stage and of the choices."""
         return digest_record([self.name, self.before, _digests(self.choices.entries)])
 
     @property
@@ -193,13 +192,11 @@ class FinishedStages:
 
     @cached_property
     def proofs(self) -> storage.Proofs:
-        """The certificates of the partitions, joined for the whole run."""
         hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
         soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
 
     def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
-        """The coverage of the whole corpus; the vocabulary names tokens."""
         tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
         n_realisable, n_unrealisable = (
             int(column(self.edges.queries, name).sum()) for name in ("realisable", "unrealisable")
@@ -238,7 +235,6 @@ class FinishedStages:
                 yield table, number, _path_of(record, table), entry
 
     def _index(self) -> pa.Table:
-        """The index of the run, from the row counts of both stages."""
         counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in COUNTED}
         for record in self.hard:
             table = read_parquet(_path_of(record, "index").read_bytes())

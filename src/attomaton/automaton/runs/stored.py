@@ -56,7 +56,6 @@ class StoredRun:
 
     @property
     def n_tokens(self) -> int:
-        """The size of the vocabulary."""
         return int(self.run.manifest["n_tokens"])
 
     @property
@@ -77,7 +76,6 @@ class StoredRun:
 
     @property
     def index(self) -> pa.Table:
-        """The index of the queries, as stored: one row per query, ascending."""
         return self.run.tables[storage.INDEX_TABLE]
 
     @cached_property
@@ -87,7 +85,6 @@ class StoredRun:
             return Coverage.from_dict(self.run.records["coverage"])
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The scores of pairs (query, token), in the order of the pairs, which may be any."""
         n_pairs = len(queries)
         component = np.zeros(n_pairs, np.int64)
         scores = NodeScores(np.zeros(n_pairs, bool), component, np.zeros(n_pairs), np.zeros(n_pairs))
@@ -145,7 +142,6 @@ class StoredRun:
         return Outline(components, hard, soft, number)
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Blocks of the queries, in the given order, each with its outline."""
         for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
             yield block, self.outline(block)
 
@@ -193,12 +189,10 @@ class StoredRun:
             return storage.assemble(tables, samples, self.run)
 
     def _ascending(self, queries: Integers) -> Int64:
-        """The distinct queries inside the vocabulary, ascending."""
         rising = np.unique(np.asarray(queries, np.int64))
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
     def read_partitions(self) -> Iterator[Solved]:
-        """The solved queries of each partition, ascending, in memory one at a time."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
             yield self.read_solved(np.arange(first, stop, dtype=np.int64))
 
@@ -236,7 +230,6 @@ class StoredRun:
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
-        """Turn errors in the content of the run into ``CorruptRun``, which names the folder."""
         return explained_run(self.run.folder)
 
 

@@ -90,10 +90,7 @@ def list_first(names: Sequence[str]) -> str:
 
 @contextmanager
 def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
-    """Turn an error of the disk into one that says where it happened and what to do.
-
-    ``path`` is a path, or its name in messages; ``resumable`` work resumes when it is run again.
-    """
+    """Turn an error of the disk into one that says where it happened and what to do."""
     try:
         yield
     except AttomatonError:
@@ -103,6 +100,6 @@ def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
 
 
 def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
-    shown = path if isinstance(path, str) else show_path(path)
+    shown = path if isinstance(path, str) else show_path(path)  # a text is the name in messages
     again = ", and run this again: it resumes where it stopped" if resumable else ""
     return UnwritablePlace(f"{shown} cannot be written: {reason}; free space, or write elsewhere{again}")

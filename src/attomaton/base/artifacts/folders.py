@@ -34,11 +34,8 @@ class Building:
     def finish(
         self, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]] | None = None
     ) -> dict[str, Any]:
-        """Write the manifest, which completes the folder: ``about``, and the entry of each file by name.
-
-        By default, it lists every file in the folder.
-        """
-        if files is None:
+        """Write the manifest, which completes the folder: ``about``, and the entry of each file by name."""
+        if files is None:  # then every file in the folder is listed
             present = sorted(path for path in self.folder.rglob("*") if path.is_file())
             files = self.digest_files(path for path in present if path.name not in (MANIFEST, PARTIAL))
         manifest = {**about, "kind": self.kind.name, "format": FORMAT, "files": dict(files)}

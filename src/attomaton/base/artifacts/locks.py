@@ -23,10 +23,7 @@ LOCK_SIZE = 1024  # bytes to which each record is padded, so that a new one cove
 
 
 def open_locked(path: Path, target: Path) -> FileIO:
-    """Open and lock a lock file, new or left by a killed owner; an error if its owner is alive.
-
-    On a file system without locks, the file counts as free.
-    """
+    """Open and lock a lock file, new or left by a killed owner; an error if its owner is alive."""
     while True:
         file, is_new = _open_or_create(path)
         if file is None:
@@ -36,7 +33,7 @@ def open_locked(path: Path, target: Path) -> FileIO:
             if is_new:
                 write_owner(file, draft_name())
             is_free = True
-            with suppress(OSError):  # the file system has no locks
+            with suppress(OSError):  # on a file system without locks, the file counts as free
                 is_free = lock_file(file)
             owner = read_owner(file)
             if owner is None:

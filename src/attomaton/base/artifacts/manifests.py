@@ -43,30 +43,25 @@ def is_sealed(record: object) -> bool:  # whether a record has the digest of its
 
 
 def read_sealed(path: AnyPath) -> dict[str, Any] | None:
-    """The record in a regular file, without its digest; None if there is no intact record of ours.
-
-    An object store that does not answer is an error, because the content is then unknown.
-    """
+    """The record in a regular file, without its digest; None if there is no intact record of ours."""
     try:
         record = json.loads(_read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
-            raise
+            raise  # a store that does not answer: the content is unknown
         return None
     return {name: value for name, value in record.items() if name != SEAL} if is_sealed(record) else None
 
 
 def was_sealed(path: AnyPath) -> bool:
-    """Whether a file that is not an intact record looks as if it had been one of ours.
-
-    There are two signs, and one flipped bit cannot remove both.
-    """
+    """Whether a file that is not an intact record looks as if it had been one of ours."""
     try:
         blob = _read_bytes(path)
     except (OSError, ValueError) as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise
         return False
+    # either sign is enough: one flipped bit cannot remove both
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
@@ -166,10 +161,7 @@ def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
 
 
 def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
-    """The digests of the files in a record, if every file matches its digest.
-
-    ``again`` is what the error advises.
-    """
+    """The digests of the files in a record; if one does not match, an error advises ``again``."""
     listed = list_digests(folder, files)
     for name, digest in listed.items():
         path = folder / name

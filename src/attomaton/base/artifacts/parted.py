@@ -36,16 +36,14 @@ def partition_name(table: str, number: int) -> str:
 def write_partition(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write the rows of some tables as one Parquet file; return its manifest entry.
-
-    Equal rows give equal bytes, however they are divided among tables.
-    """
+    """Write the rows of some tables as one Parquet file; return its manifest entry."""
     rows = 0
 
     def write(path: Path) -> None:
         nonlocal rows
         parquet = arrow_parquet()
         with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, schema, **options) as writer:
+            # whole row groups, so that equal rows give equal bytes, however they are divided among tables
             for groups in whole_groups(tables):
                 writer.write_table(groups, GROUP_ROWS)
                 rows += groups.num_rows

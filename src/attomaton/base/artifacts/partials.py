@@ -49,16 +49,14 @@ def drop_partial(partial: Path, lock: Lock) -> None:
 
 
 def parent_of_partials(target: Path) -> Path:
-    """The folder in which a target is built: its parent, or the target itself if it cannot be renamed.
-
-    The latter is a mount, a folder around the working directory, or one whose parent cannot be written.
-    """
+    """The folder in which a target is built: its parent, or the target itself if it cannot be renamed."""
     if not target.exists():
         return target.parent
     try:
         working_directory = Path.cwd()
     except FileNotFoundError:  # it was removed
         working_directory = Path("/")
+    # a mount and a folder around the working directory cannot be renamed, nor if the parent is not writable
     is_fixed = os.path.ismount(target) or working_directory.is_relative_to(target)
     return target.parent if not is_fixed and os.access(target.parent, os.W_OK | os.X_OK) else target
 

@@ -112,16 +112,14 @@ def fill_run(building: Building, run: Run) -> None:
 
 
 def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) -> Run:
-    """Read a folder of this kind, and check every file against its digest in the manifest.
-
-    A run that is replaced meanwhile is read again, so the result is either the old run or the new one.
-    """
+    """Read a folder of this kind, and check every file against its digest in the manifest."""
     path = as_path(folder)
     manifest = manifests.read_manifest(path, kind)
     for tries in range(TRIES + 1):
         try:
             return _read_files(path, manifest)
-        except CorruptRun:  # corrupt, unless the manifest shows that the run was replaced meanwhile
+        except CorruptRun:
+            # corrupt, unless the manifest shows that the run was replaced meanwhile: then it is read again
             earlier = manifest
             manifest = manifests.read_manifest(path, kind)
             if tries == TRIES or earlier == manifest:

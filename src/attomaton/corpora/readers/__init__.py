@@ -5,12 +5,6 @@ megabytes of them in memory. Each format has a module; ``sources`` finds the rea
 URL or object.
 """
 
-from attomaton.corpora.documents import Documents as Documents
-from attomaton.corpora.readers.batches import (
-    Reader as Reader,
-    Reading as Reading,
-    TextBatch as TextBatch,
-    TokenBatch as TokenBatch,
-)
+from attomaton.corpora.readers.batches import Reading as Reading, TextBatch as TextBatch
 from attomaton.corpora.readers.corpus import read_corpus as read_corpus, read_text as read_text
 from attomaton.corpora.readers.sources import find_readers as find_readers

@@ -170,18 +170,6 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     return read_samples_and_vocabulary(source, options)[0]
 
 
-def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """Read a corpus of ids as samples; text is an error, because the ids of its words are unknown."""
-    if isinstance(source, Samples):
-        return read_samples(source, **options)
-    samples, vocabulary = read_samples_and_vocabulary(source, options)
-    if vocabulary is not None:
-        raise errors.UnsupportedOption(
-            "the corpus is text, but the automaton was learned from token ids and has no vocabulary; give ids"
-        )
-    return samples
-
-
 def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
     check_options(options)
     reading = batches.as_reading(options.get("reading"))

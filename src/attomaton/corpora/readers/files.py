@@ -47,10 +47,6 @@ class File:
     name: str
 
     @property
-    def is_url(self) -> bool:
-        return is_url(self.source)
-
-    @property
     def portable(self) -> bool:
         """Whether another process can read the same file."""
         return not self.source.startswith("memory:")
@@ -81,7 +77,7 @@ class File:
 
     def stored(self) -> int | None:  # the size on disk in bytes; None if it is unknown
         with naming(self.source):
-            return None if self.is_url else Path(self.source).stat().st_size
+            return None if is_url(self.source) else Path(self.source).stat().st_size
 
     def digest(self) -> str:
         with naming(self.source), self.open_raw() as file:

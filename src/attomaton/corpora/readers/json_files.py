@@ -28,9 +28,7 @@ class JsonTableReader(RecordReader, TableReader):
     def read_values(self) -> str:
         """The text of the file; too many values are an error, because each becomes an object."""
         text = self.read_whole()
-        if (
-            _count_values(text) > TABLE_VALUES
-        ):  # if so, count again without the brackets and commas in strings
+        if _count_values(text) > TABLE_VALUES:  # count again without the brackets and commas in strings
             most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
             self.check_number(_count_values(_STRING.sub("", text)), "values", most)
         return text
@@ -115,9 +113,13 @@ class JsonLinesReader(JsonTableReader):
     def _document(self, line: bytes | None, location: str) -> Document:
         if line is None:
             raise too_long(location, self.reading, advice="break the document")
-        return records.document_in(
-            read_json_value(decode_utf8(line, location), location), self.reading, location
-        )
+        text = decode_utf8(line, location)
+        # each value becomes an object; a count without the brackets and commas in strings is slower
+        is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
+        if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
+            raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
+        value = explained_json(lambda: json.loads(text), location)
+        return records.document_in(value, self.reading, location)
 
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:  # a table as a list of objects
@@ -128,14 +130,6 @@ def check_records(read: Callable[[], Any], source: str) -> list[Any]:  # a table
         if not isinstance(record, dict):
             raise InvalidSamples(f"{source}: record {number} is not an object; write one object for each row")
     return cast("list[Any]", rows)
-
-
-def read_json_value(text: str, location: str) -> Any:
-    """One JSON value; too many values in it are an error, because each becomes an object."""
-    is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
-    if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
-        raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
-    return explained_json(lambda: json.loads(text), location)
 
 
 def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:

@@ -94,11 +94,9 @@ class Workers:
 
 @contextmanager
 def safe_path() -> Generator[None]:
-    """Start Python processes in the block that do not import modules from the working directory.
-
-    multiprocessing passes ``sys.path`` on, but a new process would first search the working directory for the
-    modules that receive it.
-    """
+    """Start Python processes in the block that do not import modules from the working directory."""
+    # multiprocessing passes `sys.path` on, but a new process would first search the working directory for the
+    # modules that receive it
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise UnsupportedOption(
             "Python runs with -E, so its worker processes would import modules from the working directory; "

@@ -13,21 +13,8 @@ from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedO
 from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import brief
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import (
-    TEXT_BATCH_BYTES,
-    Batch,
-    ObjectReader,
-    Reading,
-    Skips,
-    Text,
-    TextBatch,
-    TokenBatch,
-    attempt,
-    checked_ids,
-    checked_text,
-    text_size,
-    token_batch,
-)
+from attomaton.corpora.readers import batches
+from attomaton.corpora.readers.batches import Batch, ObjectReader, Reading, Skips, Text, TextBatch, TokenBatch
 from attomaton.corpora.readers.files import FileReader
 
 FIELD = "text"  # the default field of a record
@@ -64,7 +51,7 @@ def document_in(value: Any, reading: Reading, location: str) -> Document:
 def document_of(value: Any, reading: Reading, location: str) -> Document:
     """A text, a list of tokens, or a list of ids; any other value is an error."""
     if isinstance(value, str):
-        return checked_text(value, location)
+        return batches.checked_text(value, location)
     kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may contain tokens
     items: Any = value.tolist() if kind in TEXT_KINDS else value
     if isinstance(items, LIST_TYPES) and not all(map(_is_id, items)):
@@ -82,7 +69,7 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
         raise UnreadableSource(
             f"{location} is {type(value).__name__}, not text, a list of tokens or a list of ids; correct it"
         )
-    return checked_ids(ids, location, reading.n_tokens)
+    return batches.checked_ids(ids, location, reading.n_tokens)
 
 
 def _is_id(item: object) -> bool:
@@ -97,7 +84,7 @@ def _checked_token(token: Any, number: int, location: str) -> str:
         )
     if not token:
         raise UnreadableSource(f"{location} has an empty token at position {number}; leave it out")
-    return checked_text(token, location)
+    return batches.checked_text(token, location)
 
 
 def split_stream(ids: Any, separator: int | None) -> list[Any]:
@@ -139,7 +126,7 @@ def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> 
         pending.append(document)
         rows.append(row)
         size += max(document_bytes(document), 1)  # an empty document counts, so that batches are closed
-        if size >= TEXT_BATCH_BYTES:
+        if size >= batches.TEXT_BATCH_BYTES:
             yield _batch(pending, rows, skips, has_ids)
             pending = []
             rows = []
@@ -150,14 +137,14 @@ def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> 
 
 
 def document_bytes(document: Document) -> int:
-    return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
+    return document.nbytes if isinstance(document, np.ndarray) else batches.text_size(document)
 
 
 def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, has_ids: bool | None) -> Batch:
     if has_ids is None:  # all documents so far are empty; only an empty list may be a list of ids
         has_ids = len(documents) > 0 and all(isinstance(document, np.ndarray) for document in documents)
     if has_ids:
-        return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
+        return batches.token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
     texts: list[Text] = [item.tolist() if isinstance(item, np.ndarray) else item for item in documents]
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
 
@@ -186,7 +173,7 @@ class MemoryReader(ObjectReader):
         skips = Skips(self.reading)
         read = document_in if self.has_columns else document_of
         results = (
-            (row, attempt(read, document, self.reading, f"document {row}"))
+            (row, batches.attempt(read, document, self.reading, f"document {row}"))
             for row, document in enumerate(self.documents)
         )
         yield from batch_documents(skips.filter(results), skips)
@@ -208,7 +195,7 @@ class DocumentsReader(ObjectReader):
     def batches(self) -> Iterator[Batch]:
         ids = self.documents.ids
         offsets = self.documents.offsets
-        checked_ids(ids, self.source, self.reading.n_tokens)
+        batches.checked_ids(ids, self.source, self.reading.n_tokens)
         yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
 
 

@@ -78,12 +78,12 @@ class ParquetReader(TableReader):
         footer = parquet.metadata.row_group(group)
         n_rows = max(1, footer.num_rows)
         size = max(1, footer.total_byte_size)  # of all its columns, unpacked
-        if size // n_rows > budgets.unpacked_most(file_size, self.reading.max_bytes):
+        size_at_once = max(budgets.UNPACKED, 4 * self.reading.max_bytes)  # some documents of the longest
+        if size // n_rows > max(size_at_once, budgets.UNPACKED_RATIO * file_size):
             raise UnreadableSource(
                 f"{self.source}, row group {group}, has rows that unpack to {size // n_rows:,} bytes each; "
                 f"split the documents, or {RAISE_LIMIT}"
             )
-        size_at_once = max(budgets.UNPACKED, 4 * self.reading.max_bytes)  # some documents of the longest
         return max(1, min(COLUMN_BATCH_ROWS, size_at_once * n_rows // size))
 
 

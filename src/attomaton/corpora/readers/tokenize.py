@@ -22,6 +22,7 @@ from attomaton.base.artifacts.systems import link_or_copy
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
+from attomaton.base.remote import is_url
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import input_jobs
 from attomaton.corpora.readers.batches import Reader, Reading, as_reading
@@ -133,9 +134,8 @@ class _CorpusJob:
         return cls(find_readers(source, options), options, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, target: Path) -> None:
-        readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
-        paths = [reader.source for reader in readers if not reader.file.is_url]
-        for path in (path for path in paths if target in Path(path).resolve().parents):
+        files = [reader.source for reader in self.readers if isinstance(reader, FileReader)]
+        for path in (path for path in files if not is_url(path) and target in Path(path).resolve().parents):
             raise UnwritablePlace(f"{show_path(target)} contains the corpus ({path}); give another folder")
 
     # Whether the tokenised corpus in a folder is the result of this job.

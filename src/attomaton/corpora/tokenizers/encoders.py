@@ -39,16 +39,13 @@ def split_lower(text: str) -> list[str]:
 
 
 def split_punctuation(text: str) -> list[str]:
-    """Lowercase words, with punctuation and symbols as separate tokens; a line end is the token ``<eos>``.
-
-    The underscore, and an apostrophe between two letters or digits, are parts of a word.
-    """
+    """Lowercase words, with punctuation and symbols as separate tokens; a line end is the token ``<eos>``."""
     lines = text.lower().replace("\n", EOS).split(EOS)
     first, *others = (_SIGN.sub(_set_apart, line).split() for line in lines)
     return first + [token for line in others for token in (EOS, *line)]
 
 
-_SIGN = re.compile(r"[^\w\s]")
+_SIGN = re.compile(r"[^\w\s]")  # the underscore is in \w, so it is a part of a word
 
 
 # A sign between spaces, so that it becomes a token; an apostrophe between letters or digits is left as it is.

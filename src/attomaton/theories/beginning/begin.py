@@ -13,7 +13,7 @@ from attomaton.corpora.readers.corpus import ReadingOptions, check_options
 from attomaton.corpora.samples import WINDOW, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.engines.choose import Adder, Engine, as_engine
+from attomaton.engines.choose import Engine, as_engine, open_corpus
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
 from attomaton.theories.beginning.result import Beginning
@@ -66,8 +66,8 @@ def begin(
     most_frequent = check_texts(corpus, options, most_frequent)
     window = whole_number(options.get("window", WINDOW), "window", least=1)
     announce = as_stages(progress)
-    adder = Adder(as_engine(engine), announce)
-    with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
+    reading = open_corpus(corpus, options, as_engine(engine), work=work, progress=announce)
+    with reading as (tokens, vocabulary, about, add_up):
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         size = tokens.n_tokens if frequent is None else frequent.n_tokens
         statistics = add_statistics(Cutting(window, size, frequent), add_up, announce)

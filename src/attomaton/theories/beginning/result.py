@@ -11,16 +11,9 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from attomaton.base import borders
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
-from attomaton.base.borders import (
-    MOST_COUNTED,
-    check_count_range,
-    check_floats,
-    check_ids,
-    check_int64,
-    check_offsets,
-    check_size,
-)
+from attomaton.base.borders import MOST_COUNTED, check_size
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
@@ -39,10 +32,9 @@ _sparse: Any = sparse
 
 
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
-    """Read and check the contents of a stored beginning."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
-    lags = check_floats(run.arrays["lags"], (None,), "lags")
+    lags = borders.check_floats(run.arrays["lags"], (None,), "lags")
     sizes = {name: check_size(run.manifest[name], MOST_COUNTED, name) for name in CORPUS_SIZES}
     vocabulary = read_vocabulary(run.records, size)
     return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
@@ -50,18 +42,18 @@ def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
 
 def _sparse_table(run: Run, name: str, size: int) -> Any:
     # a stored CSR array of shape (size, size), checked
-    offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
-    columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
+    offsets = borders.check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
+    columns = borders.check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
     stored = run.arrays[f"{name}/values"]
-    check_offsets(offsets, len(columns), f"offsets of {name}")
-    check_ids(columns, size, f"a column of {name}")
+    borders.check_offsets(offsets, len(columns), f"offsets of {name}")
+    borders.check_ids(columns, size, f"a column of {name}")
     if len(offsets) != size + 1 or len(stored) != len(columns):
         raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
-        values: Any = check_int64(stored, name)
-        check_count_range(values, 1, name)
+        values: Any = borders.check_int64(stored, name)
+        borders.check_count_range(values, 1, name)
     else:
-        values = check_floats(stored, (None,), name)
+        values = borders.check_floats(stored, (None,), name)
     return _sparse.csr_array((values, columns, offsets), shape=(size, size))
 
 

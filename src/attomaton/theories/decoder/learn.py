@@ -17,7 +17,7 @@ from attomaton.corpora.documents import Chunk
 from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choose import Adder, Engine, as_engine
+from attomaton.engines.choose import Engine, as_engine, open_corpus
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.begin import check_texts, find_frequent
 from attomaton.theories.beginning.passes import Frequent, PlainPass, count_read
@@ -178,12 +178,12 @@ def learn_decoder(
     >>> learn_decoder(["to be or not to be", "to do is to be"]).predict_proba("to").tolist()
     [0.0, 0.75, 0.0, 0.0, 0.25, 0.0]
     """
-    reading, most_frequent = _check_options(corpus, options)
+    reading_options, most_frequent = _check_options(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1
     width = read_width(context) if named else None
     announce = as_stages(progress)
-    adder = Adder(as_engine(engine), announce)
-    with adder.reading(corpus, reading, work) as (tokens, vocabulary, _, add_up):
+    reading = open_corpus(corpus, reading_options, as_engine(engine), work=work, progress=announce)
+    with reading as (tokens, vocabulary, _, add_up):
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         announce("counting contexts and next tokens")
         if width is None:

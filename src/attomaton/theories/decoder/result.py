@@ -18,15 +18,8 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
+from attomaton.theories.decoder import course
 from attomaton.theories.decoder.closed_form import asymptote, direct_column, squared_norm
-from attomaton.theories.decoder.course import (
-    Levels,
-    StoppedDecoder,
-    find_levels,
-    follow_decoder,
-    follow_levels,
-    logits_of,
-)
 from attomaton.theories.decoder.supports import CorpusSizes, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, explain_support, find_context
 
@@ -42,7 +35,6 @@ FREQUENT = 8
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
-    """Read and check the contents of a stored decoder."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")
@@ -139,16 +131,16 @@ class DecoderLimit(Tabular):
 
     def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """Return the logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
-        return self._column(context, logits_of, *_check_step(step, step_size))
+        return self._column(context, course.logits_of, *_check_step(step, step_size))
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """Return the logits of a context by the closed form for many steps (:func:`asymptote`)."""
         return self._column(context, asymptote, *_check_step(step, step_size, least=1))
 
-    def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
+    def at(self, step: int, step_size: float = 1.0) -> course.StoppedDecoder:
         """Return the decoder with all contexts after ``step`` steps of size ``step_size``."""
         step, step_size = _check_step(step, step_size)
-        return next(follow_decoder(self.supports, [step], step_size))
+        return next(course.follow_decoder(self.supports, [step], step_size))
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
         """Return W after ``step`` steps, with one column per context, shape (n_tokens, n_contexts)."""
@@ -174,7 +166,7 @@ class DecoderLimit(Tabular):
         if rising != sorted(rising):
             raise UnsupportedOption("the steps are not ascending; sort them")
         step_size = real_number(step_size, "step_size", above=0)
-        excesses = [moment.excess for moment in follow_levels(self._levels, rising, step_size)]
+        excesses = [moment.excess for moment in course.follow_levels(self._levels, rising, step_size)]
         return np.array(excesses).reshape(array.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
@@ -212,8 +204,8 @@ class DecoderLimit(Tabular):
         return cls(*load_run(path, DECODER, unpack_decoder))
 
     @cached_property
-    def _levels(self) -> Levels:
-        return find_levels(self.supports)
+    def _levels(self) -> course.Levels:
+        return course.find_levels(self.supports)
 
     def _column(self, context: Any, find_column: Callable[..., Float64], *arguments: Any) -> Float64:
         # find_column(supports, index of the context, *arguments); 0 for a context that never occurs

@@ -7,15 +7,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import (
-    MEND,
-    check_count_range,
-    check_ids,
-    check_int64,
-    check_lengths,
-    check_offsets,
-    check_size,
-)
+from attomaton.base import borders
+from attomaton.base.borders import MEND
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.options import settle
@@ -56,18 +49,18 @@ class Supports(Tabular):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
+        size = borders.check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         contexts = np.asarray(self.contexts)
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
             raise MismatchedParts(f"contexts is not a table of token ids with one row per context; {MEND}")
-        check_ids(contexts.ravel(), size, "a token of a context")
-        offsets = check_int64(self.offsets, "offsets")
-        tokens = check_int64(self.tokens, "tokens")
-        counts = check_int64(self.counts, "counts")
-        check_offsets(offsets, len(tokens), "offsets of supports")
-        check_lengths("tokens and counts", tokens=tokens, counts=counts)
-        check_ids(tokens, size, "a token of a support")
-        check_count_range(counts, 1, "a count of a support")
+        borders.check_ids(contexts.ravel(), size, "a token of a context")
+        offsets = borders.check_int64(self.offsets, "offsets")
+        tokens = borders.check_int64(self.tokens, "tokens")
+        counts = borders.check_int64(self.counts, "counts")
+        borders.check_offsets(offsets, len(tokens), "offsets of supports")
+        borders.check_lengths("tokens and counts", tokens=tokens, counts=counts)
+        borders.check_ids(tokens, size, "a token of a support")
+        borders.check_count_range(counts, 1, "a count of a support")
         if len(contexts) != len(offsets) - 1 or not len(contexts) or (np.diff(offsets) < 1).any():
             raise MismatchedParts(f"each context needs a support of at least one token; {MEND}")
         row = rows_of(offsets)
@@ -77,9 +70,8 @@ class Supports(Tabular):
         settle(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
 
     def __repr__(self) -> str:
-        return (
-            f"Supports({len(self):,} contexts, {len(self.tokens):,} pairs, vocabulary of {self.n_tokens:,})"
-        )
+        sizes = f"{len(self):,} contexts, {len(self.tokens):,} pairs"
+        return f"Supports({sizes}, vocabulary of {self.n_tokens:,})"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -8,14 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from attomaton.base.borders import (
-    check_floats,
-    check_ids,
-    check_int32,
-    check_int64,
-    check_offsets,
-    check_size,
-)
+from attomaton.base import borders
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.printing import count_noun
@@ -68,20 +61,20 @@ class CorpusClasses:
     n_samples: int = 0
 
     def __post_init__(self) -> None:
-        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        size = borders.check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         names = ("queries", "labels", "tokens")
-        ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
+        ids = {name: borders.check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
         for name in names:
-            check_ids(ids[name], size, name, error=InvalidSamples)
-        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
-        check_offsets(offsets, len(ids["tokens"]), "offsets of classes", error=InvalidSamples)
+            borders.check_ids(ids[name], size, name, error=InvalidSamples)
+        offsets = borders.check_int64(self.offsets, "offsets", error=InvalidSamples)
+        borders.check_offsets(offsets, len(ids["tokens"]), "offsets of classes", error=InvalidSamples)
         if not len(offsets) - 1 == len(ids["queries"]) == len(ids["labels"]):
             raise InvalidSamples(
                 f"{len(ids['queries'])} queries, {len(ids['labels'])} labels and {len(offsets)} offsets; "
                 "give one query and one label for each class, and one offset more than classes"
             )
-        shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
-        probabilities = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
+        shares = borders.check_floats(self.shares, (len(offsets) - 1,), "shares")
+        probabilities = borders.check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
         settle(self, offsets=offsets, shares=shares, probabilities=probabilities, n_tokens=size, **ids)
 
     def __len__(self) -> int:
@@ -277,9 +270,9 @@ def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int
     # a batch has about TOKENS_AT_ONCE tokens; it begins at the first sample of a class, so that classes are
     # whole, and the pairs of one batch come before those of the next
     full = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
-    borders = np.searchsorted(owner, owner[full])
+    cuts = np.searchsorted(owner, owner[full])
     counted: list[tuple[Int64, Int64]] = []
-    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(owner)]])).tolist()):
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(owner)]])).tolist()):
         batch = slice(start, stop)
         tokens = samples.values[ranges_of(starts[batch], lengths[batch])]
         counted.append(count_keys(pack_pairs(np.repeat(owner[batch], lengths[batch]), tokens)))
@@ -312,13 +305,13 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     if not len(usable):
         raise InvalidSamples("no sample has a token before its query (its last token); use longer contexts")
     lengths = usable.lengths - n_not_keys
-    borders = offsets_of(lengths)
+    offsets = offsets_of(lengths)
     keys = usable.values[ranges_of(usable.starts, lengths)]
-    sorted_keys = unpack_pairs(np.sort(pack_pairs(rows_of(borders), keys)))[1]  # in each sample, ascending
+    sorted_keys = unpack_pairs(np.sort(pack_pairs(rows_of(offsets), keys)))[1]  # in each sample, ascending
     # one ragged row for each sample: query, label, sorted keys; samples with equal rows are one class
     query_and_label = np.stack([usable.queries, usable.labels], axis=1)
-    ids = np.insert(sorted_keys, np.repeat(borders[:-1], 2), query_and_label.ravel())
-    row_offsets = borders + 2 * np.arange(len(borders))  # each row before has two ids more than keys
+    ids = np.insert(sorted_keys, np.repeat(offsets[:-1], 2), query_and_label.ravel())
+    row_offsets = offsets + 2 * np.arange(len(offsets))  # each row before has two ids more than keys
     row_offsets, ids, n_samples = sum_equal_rows(row_offsets, ids, np.ones(len(usable), np.int64))
     first = row_offsets[:-1]
     n_keys = np.diff(row_offsets) - 2
