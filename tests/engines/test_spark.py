@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -92,6 +93,21 @@ def test_learn_and_the_command(make_engine, tmp_path):
     options = ["--window", "8", "--engine", "spark", "--memory", "256MB", "--json"]
     result = CliRunner().invoke(app, ["learn", str(tmp_path / "shards"), *options])
     assert json.loads(result.stdout)["n_edges"] == expected.coverage.n_edges
+
+
+@pytest.mark.slow  # starts Spark in a process of its own
+def test_little_memory_is_enough_to_start(tmp_path):
+    write_shards(tmp_path / "shards", draw_text(6, 200), 60, 2)
+    command = "learn shards --window 8 --engine spark --memory 256MB --json".split()
+    ran = subprocess.run(
+        [sys.executable, "-m", "attomaton", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["n_edges"] == at.learn(tmp_path / "shards", window=8).coverage.n_edges
 
 
 def test_what_is_missing(tmp_path, monkeypatch):

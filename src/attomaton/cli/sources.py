@@ -41,7 +41,7 @@ Memory = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    whole("Number of threads of the engine and of the solvers; default: all processors.", least=1, most=MOST_THREADS),
+    whole("Number of threads of engine and solvers; default: all processors.", least=1, most=MOST_THREADS),
 ]
 Master = Annotated[
     str | None, words("Address of the spark cluster, such as spark://host:7077; default: this machine.")
