@@ -10,9 +10,8 @@ values::
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -48,8 +47,7 @@ Master = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class CorpusOptions:
+class CorpusOptions(TypedDict):
     """How a corpus is read; a ``tokenizer`` of None means the tokenizer of the run or model."""
 
     tokenizer: Any
@@ -131,4 +129,4 @@ def _reading_options(
         skip_bad=skip_bad,
         format=format,
     )
-    return CorpusOptions(tokenizer, reading)
+    return {"tokenizer": tokenizer, "reading": reading}
