@@ -155,7 +155,7 @@ class _RowReader(NamedTuple):
         return of_row
 
     def read_style(self, name: str, source: Any) -> Float64:
-        """The standardised relative difference of a feature of pairs, from its two columns."""
+        """(first − second) / (first + second) for a feature of pairs, from its two columns, standardised."""
         if not isinstance(self.parsed.choices, PairChoices):
             raise UnsupportedOption("style= needs pairs; leave style out")
         titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
@@ -163,7 +163,10 @@ class _RowReader(NamedTuple):
             columns.read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows)
             for title in titles
         )
-        return _relative_difference(first, second)
+        # as LMArena controls style; 0 / 0 counts as 0
+        total = first + second
+        share = (first - second) / np.where(total == 0, 1.0, total)
+        return (share - share.mean()) / (float(share.std()) or 1.0)
 
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
         """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``.
@@ -248,10 +251,3 @@ def unfitted_feature(name: str) -> UnsupportedOption:
             "the fit has no coefficient moved_first; fit with moved_first=, or leave moved_first out"
         )
     return UnsupportedOption("the fit has no such feature; fit again with features=, or leave features out")
-
-
-def _relative_difference(first: Float64, second: Float64) -> Float64:
-    """(first − second) / (first + second), standardised as LMArena controls style; 0 / 0 counts as 0."""
-    total = first + second
-    share = (first - second) / np.where(total == 0, 1.0, total)
-    return (share - share.mean()) / (float(share.std()) or 1.0)

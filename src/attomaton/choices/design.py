@@ -140,8 +140,7 @@ class Regression(NamedTuple):
         regression = self
         if last is not self.model:
             before = self.model[:-1]
-            names = list(before.get_feature_names_out())
-            regression = self._replace(X=before.transform(self.X), names=names)
+            regression = self._replace(X=before.transform(self.X), names=list(before.get_feature_names_out()))
         target = str(getattr(self.y, "name", None) or "")
         return regression._replace(model=kind, intercept=last.fit_intercept, target=target)
 

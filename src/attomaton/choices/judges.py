@@ -124,8 +124,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     }
     # In standard errors if they are known; a judge without whom a rating is infinite comes first.
     influence = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(in_errors), shift, in_errors)))
-    order = np.argsort(-influence, kind="stable")
-    table_by_judge = table_of(by_judge).take(order)
+    table_by_judge = table_of(by_judge).take(np.argsort(-influence, kind="stable"))
     swapped = compare_orders(votes, len(judges))
     return JudgeComparison(agreement.alpha, agreement.n_shared, *swapped, judges=table_by_judge)
 

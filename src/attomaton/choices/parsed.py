@@ -1,9 +1,16 @@
 """Parsed choices (:class:`ParsedChoices`): the items, and numbered choices in one of three forms."""
 
-# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. ChoiceForm
-# describes the methods that all forms have. Items are numbered from 0, in the order of ParsedChoices.items.
+# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. All three forms
+# have these methods:
+#
+# - preferences: winners and losers, so who was chosen over whom; None for best and worst. If a choice set
+#   contains its winner, the winner is also listed as a loser to itself.
+# - tally: how often each item was chosen if each choice was made ``counts`` times.
+# - restrict: the choices that come from some rows of the data; ``rows`` is a mask of the rows.
+#
+# Items are numbered from 0, in the order of ParsedChoices.items.
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,25 +53,6 @@ class ChoiceSubset(NamedTuple):
     use: Bool  # (n_choices,), which of the choices they are
     items: Int64  # (n_items,), the old number of each item, ascending
     choices: "PairChoices | SetChoices | Alternatives"
-
-
-class ChoiceForm(Protocol):
-    """What all forms of choices have in common."""
-
-    def preferences(self) -> tuple[Int64, Int64] | None:
-        """Winners and losers: who was chosen over whom; None for best and worst.
-
-        If a choice set contains its winner, the winner is also listed as a loser to itself.
-        """
-        ...
-
-    def tally(self, counts: Float64, n_items: int) -> OptionTally:
-        """Count how often each item was chosen if each choice was made ``counts`` times."""
-        ...
-
-    def restrict(self, rows: Bool) -> ChoiceSubset:
-        """The choices that come from some rows of the data; ``rows`` is a mask of the rows."""
-        ...
 
 
 class PairChoices(NamedTuple):
@@ -149,10 +137,8 @@ class Alternatives(NamedTuple):
         is_used = np.repeat(use, self.lengths)  # by alternative
         item_columns = [self.members] if self.against is None else [self.members, self.against]
         items, renumbered = _renumber(*(column[is_used] for column in item_columns))
-        choices = Alternatives(
-            self.lengths[use], self.row[use], self.chosen[is_used], self.entry[is_used], *renumbered
-        )
-        return ChoiceSubset(use, items, choices)
+        by_alternative = self.chosen[is_used], self.entry[is_used], *renumbered
+        return ChoiceSubset(use, items, Alternatives(self.lengths[use], self.row[use], *by_alternative))
 
 
 def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
@@ -205,10 +191,9 @@ class ParsedChoices(NamedTuple):
 
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
-        form: ChoiceForm = self.choices
         n_items = len(self.items)
         counts = self.counts / self.denominator
-        wins, options, lengths = form.tally(counts, n_items)
+        wins, options, lengths = self.choices.tally(counts, n_items)
         n_ties = 0.0
         if isinstance(self.choices, PairChoices):
             n_ties = float(counts[self.choices.outcome == TIE].sum())
@@ -229,14 +214,11 @@ class ParsedChoices(NamedTuple):
 
     def tabulate(self) -> TabulatedChoices:
         """The pairs or choice sets as the Luce model takes them."""
-        if isinstance(self.choices, SetChoices):
-            return self._tabulate_sets(self.choices)
-        assert isinstance(self.choices, PairChoices)  # noqa: S101  the Luce model takes no alternatives
-        return self._tabulate_pairs(self.choices)
-
-    def _tabulate_sets(self, sets: SetChoices) -> TabulatedChoices:
-        """Choice sets, and the rankings with ties from which they were made."""
-        ranked = self.ranked
+        sets, ranked = self.choices, self.ranked
+        if not isinstance(sets, SetChoices):
+            assert isinstance(sets, PairChoices)  # noqa: S101  the Luce model takes no alternatives
+            return self._tabulate_pairs(sets)
+        # with the rankings with ties from which the sets were made
         rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
         choices = NumberedChoices.from_sets(sets.winner, sets.lengths, sets.members, self.counts)
         return TabulatedChoices(choices, self.denominator, rankings)

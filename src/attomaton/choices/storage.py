@@ -155,7 +155,6 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
         raise ValueError("parts or prior in manifest.json is not positive")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
         raise ValueError("the array of scores does not contain one finite number for each item")
-    rankings = _check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None
     return LuceScores(
         choices,
         graph,
@@ -163,7 +162,7 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
         ridge=ridge,
         prior=prior,
         denominator=denominator,
-        rankings=rankings,
+        rankings=_check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None,
         scores=scores,
     )
 

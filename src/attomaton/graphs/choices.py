@@ -95,8 +95,7 @@ class ChoiceTable(RowTable):
             raise MismatchedParts(
                 "a choice set is unsorted, or has fewer than two tokens; use extract_choices"
             )
-        chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
-        if len(chosen) != len(self):
+        if np.count_nonzero(tokens == np.repeat(self["winner"], lengths)) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
     def __repr__(self) -> str:
@@ -147,9 +146,8 @@ def extract_choices(
     ends = [pack_pairs(table["query"][[0, -1]], table["winner"][[0, -1]]) for table in counted]
     if not counted or any(share[1] >= later[0] for share, later in pairwise(ends)):
         return count_choices(counted)
-    return borders.trusted(
-        ChoiceTable, rows=pa.concat_tables([table.rows for table in counted]).combine_chunks()
-    )
+    joined = pa.concat_tables([table.rows for table in counted]).combine_chunks()
+    return borders.trusted(ChoiceTable, rows=joined)
 
 
 def choices_by_definition(

@@ -169,8 +169,7 @@ class Components(Tabular):
     @cached_property
     def members(self) -> tuple[Int64, Int64]:
         """``(offsets, rows)``: component c has the rows ``rows[offsets[c]:offsets[c + 1]]`` of ``nodes``."""
-        rows = np.argsort(self.component_of_node, kind="stable")
-        return offsets_of(self.sizes), rows
+        return offsets_of(self.sizes), np.argsort(self.component_of_node, kind="stable")
 
     @cached_property
     def tied(self) -> TiedTokens:

@@ -174,8 +174,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     n_realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
     queries = np.flatnonzero(n_read)
     realisable = n_realisable[queries]
-    unrealisable = n_read[queries] - realisable
-    return make_edges(samples.n_tokens, keys, support, queries, realisable, unrealisable)
+    return make_edges(samples.n_tokens, keys, support, queries, realisable, n_read[queries] - realisable)
 
 
 def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:

@@ -234,11 +234,7 @@ class LiveModel:
         # are found on contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
-        ids = (
-            torch.arange(NOISE_CONTEXTS * length)
-            .remainder(self.shape.n_tokens)
-            .reshape(NOISE_CONTEXTS, length)
-        )
+        ids = torch.arange(NOISE_CONTEXTS * length).remainder(self.shape.n_tokens).reshape(-1, length)
         self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
         return layouts
 

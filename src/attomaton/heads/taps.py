@@ -190,8 +190,7 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
     # registered with the attention interface, which fixes the parameters; no weights are returned
-    call = AttentionCall(module, query, key, value, attention_mask, options)
-    return current_tap().attend(call), None
+    return current_tap().attend(AttentionCall(module, query, key, value, attention_mask, options)), None
 
 
 _interface.register(IMPLEMENTATION, _attend)
