@@ -328,12 +328,11 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     # 0 where the wins are certain, except for rounding errors
     residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 1e-9)
     order = np.argsort(-np.abs(residual), kind="stable")
-    games = pairs.add(_count_games(fitted))
     return table_of(
         {
             "first": item_column([items[item] for item in pairs.first[order].tolist()]),
             "second": item_column([items[item] for item in pairs.second[order].tolist()]),
-            "games": games[order],
+            "games": pairs.add(_count_games(fitted))[order],
             "wins": wins[order],
             "expected_wins": expected_wins[order],
             "losses": losses[order],

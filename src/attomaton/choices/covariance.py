@@ -118,7 +118,6 @@ class Sandwich:
         return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
-        """The variance of Σ contrast · score, whose contrast sums to 0."""
         deviation = self._information.solve(contrast[:, None])
         return float((deviation * (self._meat @ deviation + self._ridge * deviation)).sum())
 

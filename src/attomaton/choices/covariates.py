@@ -169,15 +169,13 @@ class _RowReader(NamedTuple):
         return (share - share.mean()) / (float(share.std()) or 1.0)
 
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
-        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``.
-
-        A side may also be inside a name: ``conv_length`` can mean ``conv_a_length`` and ``conv_b_length``.
-        """
+        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``."""
         # the sides are what follows the common start of the two names: a and b of model_a and model_b
         first, second = map(str, self.contestants)
         start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
         sides = first[start:], second[start:]
-        # try the side at the end of the name, before each _ or . from the last on, and at the start
+        # try the side at the end of the name, before each _ or . from the last on, and at the start, since
+        # `conv_length` can mean `conv_a_length` and `conv_b_length`
         text = str(name)
         borders = [len(text), *(k for k in range(len(text) - 1, 0, -1) if text[k] in "_.")]
         pairs = [tuple(f"{text[:k]}_{side}{text[k:]}" for side in sides) for k in borders]

@@ -254,8 +254,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if n_classes > 2:
             labels = [f"{kind}: {label}" for kind in self.classes_[1:] for label in labels]
         chosen = np.eye(n_classes)[class_of_row]
-        has_coefficients = np.arange(n_classes) > 0
-        return choose_classes(self._with_constant(matrix), has_coefficients, chosen, labels, weights)
+        return choose_classes(self._with_constant(matrix), np.arange(n_classes) > 0, chosen, labels, weights)
 
     def _choose_in_groups(
         self, matrix: Any, class_of_row: Any, groups: Any, weights: Float64 | None, names: list[str] | None

@@ -182,8 +182,7 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     lengths = np.bincount(situation)
     first_rows = entry[offsets_of(lengths)[:-1]]
     choices = Alternatives(lengths, first_rows, chosen[entry], entry, members[entry])
-    counts = np.bincount(situation[entry], chosen[entry])
-    return ParsedChoices(items, choices, counts.astype(np.float64))
+    return ParsedChoices(items, choices, np.bincount(situation[entry], chosen[entry]).astype(np.float64))
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
@@ -265,7 +264,6 @@ class ItemCell(NamedTuple):
 
 
 def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
-    """Read rankings from one column of ranks per item."""
     names: Any = frame.roles["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(

@@ -70,8 +70,7 @@ class JudgeComparison(Assessment):
             ]
             for row in rows
         ]
-        headers = ["judge", "choices", "agreement", "item", "shift", "in s.e."]
-        return [*lines, Listing(headers, cells), *more]
+        return [*lines, Listing(["judge", "choices", "agreement", "item", "shift", "in s.e."], cells), *more]
 
 
 def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any) -> JudgeComparison:

@@ -75,7 +75,6 @@ class PairChoices(NamedTuple):
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
     def tally(self, counts: Float64, n_items: int) -> OptionTally:
-        """Count wins, where a tie is half a win of each item."""
         won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts  # by the first item: FIRST, SECOND, TIE
         wins = np.bincount(self.first, won, n_items) + np.bincount(self.second, counts - won, n_items)
         options = np.stack([self.first, self.second], axis=1).ravel()
@@ -155,7 +154,6 @@ class Ranked(NamedTuple):
     row: Int64  # (n_rankings,), the row of the data that each comes from
 
     def restrict(self, rows: Bool) -> "Ranked":
-        """The rankings that come from some rows of the data; ``rows`` is a mask of the rows."""
         use = rows[self.row]
         tiers = [ranking for ranking, used in zip(self.tiers, use.tolist(), strict=True) if used]
         return Ranked(tiers, self.times[use], self.row[use])
@@ -224,7 +222,6 @@ class ParsedChoices(NamedTuple):
         return TabulatedChoices(choices, self.denominator, rankings)
 
     def _tabulate_pairs(self, pairs: PairChoices) -> TabulatedChoices:
-        """Pairs, in which a tie is half a win of each item."""
         winner, loser = pairs.preferences()  # ties again at the end, the other way round
         counts = self.counts
         tied = pairs.outcome == TIE

@@ -29,11 +29,9 @@ def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Compo
 
 
 def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) -> Components:
-    """The components of items and their order from the classes of differences of items.
-
-    ``graph`` is the graph of wins, in which a path is necessary for one item to be ahead of another.
-    """
+    """The components of items and their order from the classes of differences of items."""
     component, leaders = _group_finite(logit, n_items)
+    # a path in the graph of wins is necessary for one item to be ahead of another
     reachable = np.ones((len(leaders),) * 2, bool) if graph is None else _search(graph, n_items, leaders)
     # A graph with these components and this order has an edge between the leaders of two components, and a
     # cycle through each component: from each item to the next in it, and from its last item to its first.

@@ -69,7 +69,6 @@ def pack_choice_fit(fit: StoredFit) -> Run:
 
 
 def unpack_choice_fit(run: Run) -> StoredFit:
-    """Read and check the fields of a fit."""
     manifest = run.manifest
     items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
@@ -147,7 +146,6 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
     choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json and the table of edges have different numbers of items")
-    ridge = _number(manifest["ridge"])
     prior = None if manifest["prior"] is None else _number(manifest["prior"])
     denominator = manifest["parts"]
     scores = np.asarray(run.arrays["scores"], np.float64)
@@ -159,7 +157,7 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
         choices,
         graph,
         tally,
-        ridge=ridge,
+        ridge=_number(manifest["ridge"]),
         prior=prior,
         denominator=denominator,
         rankings=_check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None,
@@ -245,7 +243,6 @@ def _check_numbers(values: Any, size: int) -> Any:
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
-    """Check the items, counts and lengths of a table of rankings."""
     borders.check_table(rankings, RANKING_SCHEMA, "the table of rankings")
     (offsets, items), (rank_offsets, _) = (ragged_column(rankings, name) for name in ("items", "places"))
     borders.check_ids(items, n_items, "an item of the rankings")

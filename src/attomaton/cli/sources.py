@@ -55,10 +55,8 @@ class CorpusOptions(TypedDict):
 
 
 def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
-    """Replace the parameter ``corpus_options`` of a command by the options of :func:`_reading_options`.
-
-    ``tokenizer`` is the help of ``--tokenizer`` for commands in which that has another default.
-    """
+    """Replace the parameter ``corpus_options`` of a command by the options of :func:`_reading_options`."""
+    # `tokenizer` is the help of `--tokenizer` for commands in which that has another default.
     # Typer reads the options of a command from its signature, so the wrapped command gets a new one.
     shared = list(inspect.signature(_reading_options).parameters.values())
     if tokenizer is not None:  # the first parameter

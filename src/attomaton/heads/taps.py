@@ -269,12 +269,9 @@ def uses_interface(model: Any) -> bool:
 
 @contextmanager
 def deferred(tap: Tap) -> Generator[None]:
-    """Ctrl-C and SIGTERM wait for the next layer or the end, so that the model is always switched back.
-
-    Otherwise Python may raise their exception while a hook or a mode of PyTorch is being removed. Only the
-    main thread receives these signals.
-    """
-    if current_thread() is not main_thread():
+    """Ctrl-C and SIGTERM wait for the next layer or the end, so that the model is always switched back."""
+    # Otherwise Python may raise their exception while a hook or a mode of PyTorch is being removed.
+    if current_thread() is not main_thread():  # which alone receives these signals
         yield
         return
     handlers: dict[int, Any] = {

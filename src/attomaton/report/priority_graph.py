@@ -95,8 +95,7 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
         return Label(drawable(name(int(graph.tokens[rows[0]])), LONE_CHARACTERS), "token", component)
-    shown = rows[:SHOWN_TIES]
-    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_CHARACTERS) for row in shown)
+    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_CHARACTERS) for row in rows[:SHOWN_TIES])
     ellipsis = f" … ({len(rows):,} tie)" if len(rows) > SHOWN_TIES else ""
     return Label(best + ellipsis, "tie", component)
 

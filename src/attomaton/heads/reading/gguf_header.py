@@ -47,7 +47,6 @@ class HeaderReader:
         self.position = 0
 
     def read(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
         if size > len(self.content) - self.position:
             raise UnreadableModel("the file ends within its header")
         self.position += size

@@ -82,8 +82,7 @@ def _follow_trajectory(trace: Any) -> list[list[float]]:
     for path in paths:
         norms = [inner(weights, weights) ** 0.5 for weights in map(path.weights_at, steps)]
         curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
-    mean = np.mean(curves, axis=0).tolist()
-    return [[step, *values] for step, values in zip(steps, mean, strict=True)]
+    return [[step, *values] for step, values in zip(steps, np.mean(curves, axis=0).tolist(), strict=True)]
 
 
 def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
