@@ -170,8 +170,7 @@ class Board(Tabular):
         boards = [rows[:limit] for rows in self.by_board()]
         n_drawn = sum(map(len, boards))
         shown = f", the first {n_drawn:,} of {len(self):,}" * (n_drawn < len(self))
-        title = f"ratings with {100 * self.level:g} % intervals{shown}"
-        return draw_boards(boards, self.scale, title, ax)
+        return draw_boards(boards, self.scale, f"ratings with {100 * self.level:g} % intervals{shown}", ax)
 
     def figure_height(self, limit: int = MOST_ROWS_DRAWN) -> float:
         """Return the height, in inches, of a figure with the first ``limit`` items of each board."""

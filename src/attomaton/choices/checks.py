@@ -8,7 +8,7 @@ that each fit predicts, so that it does not depend on how far apart the items ar
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import isfinite, isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -183,14 +183,6 @@ class CrossValidation(Assessment):
 Predict = Callable[[LogitFit, Any, Situations], Float64]
 
 
-class _LeftOut(NamedTuple):
-    """Situations with choices that were left out."""
-
-    situations: Situations
-    chosen: Float64  # (n_rows,), how often each row was chosen in the choices left out
-    probability: Float64  # (n_rows,), by the fit to the other choices; NaN where they leave it open
-
-
 @dataclass
 class _Predictions:
     """Sums over the choices left out; arrays have an entry for each interval of probabilities."""
@@ -202,8 +194,9 @@ class _Predictions:
     predicted: Float64 = field(default_factory=lambda: np.zeros(BINS))
     happened: Float64 = field(default_factory=lambda: np.zeros(BINS))
 
-    def add(self, batch: _LeftOut) -> None:
-        chosen, probability = batch.chosen, batch.probability
+    def add(self, situations: Situations, chosen: Float64, probability: Float64) -> None:
+        # by row: how often it was chosen in the choices left out, and its probability by the fit to the
+        # others, NaN where they leave it open
         is_open = np.isnan(probability)
         self.n_open += chosen[is_open].sum()
         self.n_impossible += chosen[probability == 0].sum()
@@ -211,7 +204,7 @@ class _Predictions:
         with np.errstate(divide="ignore"):
             self.loss -= float(chosen[counted] @ np.log(probability[counted]))
         # an alternative counts once for each choice in its situation
-        times = batch.situations.spread(batch.situations.sum(chosen))
+        times = situations.spread(situations.sum(chosen))
         bins = np.minimum((probability[~is_open] * BINS).astype(np.int64), BINS - 1)
         self.alternatives += np.bincount(bins, times[~is_open], BINS)
         self.predicted += np.bincount(bins, (times * probability)[~is_open], BINS)
@@ -254,7 +247,7 @@ def cross_validate(
         left_out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
         fit = fitted.refit(problem.counts - left_out)
         for batch in _predict_left_out(problem, fit, predict, left_out):
-            sums.add(batch)
+            sums.add(*batch)
     n_choices = problem.n_choices
     n_counted = n_choices - sums.n_open
     return CrossValidation(
@@ -270,8 +263,8 @@ def cross_validate(
 
 def _predict_left_out(
     problem: ChoiceProblem, fit: LogitFit, predict: Predict, left_out: Float64
-) -> Iterator[_LeftOut]:
-    """Predict the choices ``left_out``, counts of shape (n_rows,), in batches of situations."""
+) -> Iterator[tuple[Situations, Float64, Float64]]:
+    # predict the choices ``left_out``, counts of shape (n_rows,), in batches of situations for ``add``
     starts = problem.situations.starts
     sizes = np.diff(starts)
     tested = np.flatnonzero(problem.situations.sum(left_out) > 0)
@@ -282,7 +275,7 @@ def _predict_left_out(
         if problem.offsets is not None:  # ``predict`` knows none: weigh alternatives, and divide by the sum
             probability *= np.exp(problem.offsets[rows])
             probability /= situations.spread(situations.sum(probability))
-        yield _LeftOut(situations, left_out[rows], probability)
+        yield situations, left_out[rows], probability
 
 
 def assess(
@@ -335,12 +328,11 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     # 0 where the wins are certain, except for rounding errors
     residual = np.divide(excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 1e-9)
     order = np.argsort(-np.abs(residual), kind="stable")
-    games = pairs.add(_count_games(fitted))
     return table_of(
         {
             "first": item_column([items[item] for item in pairs.first[order].tolist()]),
             "second": item_column([items[item] for item in pairs.second[order].tolist()]),
-            "games": games[order],
+            "games": pairs.add(_count_games(fitted))[order],
             "wins": wins[order],
             "expected_wins": expected_wins[order],
             "losses": losses[order],

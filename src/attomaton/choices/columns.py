@@ -174,8 +174,7 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
     column: Any = values.to_arrow() if polars else values
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         return None
-    lists = cast("Any", column)
-    lists = join_chunks(lists) if isinstance(column, pa.ChunkedArray) else lists
+    lists: Any = join_chunks(column) if isinstance(column, pa.ChunkedArray) else cast("Any", column)
     if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
         return None
     if lists.null_count:
@@ -237,10 +236,8 @@ def as_number(cell: Any) -> float:
 
 
 def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
-    """The distinct items of all columns, and each column as item numbers; rejects missing entries.
-
-    Integers are numbered in ascending order, other items in order of first appearance, row by row.
-    """
+    """The distinct items of all columns, and each column as item numbers; rejects missing entries."""
+    # Integers are numbered in ascending order, other items in order of first appearance, row by row.
     arrays: dict[str, Any] = {role: as_arrow(values) for role, values in columns.items()}
     in_arrow = all(array is not None for array in arrays.values())
     if not in_arrow:

@@ -324,12 +324,8 @@ class LogitScores:
         return sentence + bounds
 
 
-class _Formulation(NamedTuple):
-    """Choices as a conditional logit, with the fields ``units`` and ``ties`` of :class:`LogitScores`."""
-
-    problem: ChoiceProblem
-    units: Units
-    ties: str
+# Choices as a conditional logit, with the fields ``units`` and ``ties`` of `LogitScores`.
+_Formulation = tuple[ChoiceProblem, Units, str]
 
 
 def fit_conditional(parsed: ParsedChoices, covariates: Covariates, ties: str) -> LogitScores:
@@ -375,7 +371,7 @@ def _formulate_alternatives(
     else:
         units = Units("information")
     units = _group_clusters(units, covariates.cluster, origin)
-    return _Formulation(problem, units, "" if parsed.ranked is None else "half")
+    return problem, units, "" if parsed.ranked is None else "half"
 
 
 def mark_items(members: Int64, n_items: int) -> Any:
@@ -428,7 +424,7 @@ def _formulate_pairs(
     problem = ChoiceProblem.from_battles(
         first, second, times, items=labels, features=features.T, names=names, merge=merge
     )
-    return _Formulation(problem, units, rule)
+    return problem, units, rule
 
 
 def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:

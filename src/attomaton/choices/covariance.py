@@ -108,9 +108,7 @@ class Sandwich:
         self._meat = csr_array((size, size))
         for batch in _differentiate(rankings, scores):
             fitted = batch.curvature @ root[batch.items]
-            squares = batch.gradient[:, :, None] * batch.gradient[:, None] + fitted @ fitted.transpose(
-                0, 2, 1
-            )
+            squares = batch.gradient[:, :, None] * batch.gradient[:, None] + fitted @ fitted.mT
             self._meat += batch.add_up(squares, size)
 
     def covariance(self, positions: Int64) -> Float64:
@@ -120,7 +118,6 @@ class Sandwich:
         return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
-        """The variance of Σ contrast · score, whose contrast sums to 0."""
         deviation = self._information.solve(contrast[:, None])
         return float((deviation * (self._meat @ deviation + self._ridge * deviation)).sum())
 
@@ -156,8 +153,7 @@ def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingDeriv
             for batch in np.array_split(alike, n_batches):
                 items = rankings.items[entries[batch]]
                 derivatives = _differentiate_alike(scores[items], [tier.tolist() for tier in tiers])
-                counts = rankings.counts[rows[batch]].astype(np.float64)
-                yield RankingDerivatives(items, *derivatives, counts)
+                yield RankingDerivatives(items, *derivatives, rankings.counts[rows[batch]].astype(np.float64))
 
 
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:

@@ -10,14 +10,7 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.columns import (
-    as_sequence,
-    find_column,
-    look_up,
-    number_values,
-    read_numbers,
-    read_totals,
-)
+from attomaton.choices import columns
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
 from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices, SetChoices
@@ -97,7 +90,7 @@ class _RowReader(NamedTuple):
     def take(self, source: Any, role: str) -> Any:
         """A column by its name, or the values themselves."""
         by_name = isinstance(source, Hashable) and not isinstance(source, tuple)
-        return find_column(self.table, source, role) if by_name else cast("Any", source)
+        return columns.find_column(self.table, source, role) if by_name else cast("Any", source)
 
     def read_movers(self, source: Any) -> Float64:
         """1 where the first of a pair moved first, −1 where the second did, 0 where neither did."""
@@ -107,7 +100,7 @@ class _RowReader(NamedTuple):
                 "moved_first= needs pairs; add a column that is 1 for the alternative that was shown first, "
                 "and name the column in features="
             )
-        number, distinct = number_values(self.take(source, "moved_first"))
+        number, distinct = columns.number_values(self.take(source, "moved_first"))
         if len(number) != len(pairs.first):
             raise InvalidSamples(
                 f"moved_first has {len(number):,} entries, but there are {len(pairs.first):,} pairs; give "
@@ -137,7 +130,7 @@ class _RowReader(NamedTuple):
         if isinstance(source, Mapping):
             return self._read_by_item(cast("Mapping[Any, Any]", source), role)
         if isinstance(choices, PairChoices):
-            if isinstance(source, str) and look_up(self.table, source) is None:
+            if isinstance(source, str) and columns.look_up(self.table, source) is None:
                 source = self._find_pair_columns(source)
             if isinstance(source, tuple) and len(cast("tuple[Any, ...]", source)) == 2:
                 first, second = (self._read_numbers(title, role) for title in cast("tuple[Any, Any]", source))
@@ -145,7 +138,7 @@ class _RowReader(NamedTuple):
         return self._read_numbers(source, role)
 
     def _read_numbers(self, source: Any, role: str) -> Float64:
-        return read_numbers(self.take(source, "features"), role, self.n_rows)
+        return columns.read_numbers(self.take(source, "features"), role, self.n_rows)
 
     def _read_by_item(self, value_of: Mapping[Any, Any], role: str) -> Float64:
         # the answer of ``read_feature`` from a value for each item
@@ -153,7 +146,7 @@ class _RowReader(NamedTuple):
         absent = next((item for item in items if item not in value_of), None)
         if absent is not None:
             raise InvalidSamples(f"{role} has no value for the item {absent!r}; add the value")
-        values = read_numbers([value_of[item] for item in items], role, len(items))
+        values = columns.read_numbers([value_of[item] for item in items], role, len(items))
         if isinstance(choices, PairChoices):
             return values[choices.first] - values[choices.second]
         assert isinstance(choices, Alternatives)  # noqa: S101  choice sets have no features
@@ -162,31 +155,33 @@ class _RowReader(NamedTuple):
         return of_row
 
     def read_style(self, name: str, source: Any) -> Float64:
-        """The standardised relative difference of a feature of pairs, from its two columns."""
+        """(first − second) / (first + second) for a feature of pairs, from its two columns, standardised."""
         if not isinstance(self.parsed.choices, PairChoices):
             raise UnsupportedOption("style= needs pairs; leave style out")
         titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
         first, second = (
-            read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
+            columns.read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows)
+            for title in titles
         )
-        return _relative_difference(first, second)
+        # as LMArena controls style; 0 / 0 counts as 0
+        total = first + second
+        share = (first - second) / np.where(total == 0, 1.0, total)
+        return (share - share.mean()) / (float(share.std()) or 1.0)
 
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
-        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``.
-
-        A side may also be inside a name: ``conv_length`` can mean ``conv_a_length`` and ``conv_b_length``.
-        """
+        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``."""
         # the sides are what follows the common start of the two names: a and b of model_a and model_b
         first, second = map(str, self.contestants)
         start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
         sides = first[start:], second[start:]
-        # try the side at the end of the name, before each _ or . from the last on, and at the start
+        # try the side at the end of the name, before each _ or . from the last on, and at the start, since
+        # `conv_length` can mean `conv_a_length` and `conv_b_length`
         text = str(name)
         borders = [len(text), *(k for k in range(len(text) - 1, 0, -1) if text[k] in "_.")]
         pairs = [tuple(f"{text[:k]}_{side}{text[k:]}" for side in sides) for k in borders]
         pairs += [tuple(f"{side}_{text}" for side in sides), tuple(f"{text}{side}" for side in sides)]
         for pair in pairs:
-            if all(look_up(self.table, title) is not None for title in pair):
+            if all(columns.look_up(self.table, title) is not None for title in pair):
                 return pair
         titles = " and ".join(show(f"{name}_{side}") for side in sides)
         raise InvalidSamples(
@@ -212,7 +207,7 @@ class _RowReader(NamedTuple):
 
 def number_labels(values: Any, role: str, n_rows: int | None = None) -> RowLabels:
     """Number the labels of ``n_rows`` rows (None: any number), none of which may be missing."""
-    labels = RowLabels(*number_values(values))
+    labels = RowLabels(*columns.number_values(values))
     if n_rows is not None and len(labels.codes) != n_rows:
         raise InvalidSamples(
             f"{role} has {len(labels.codes):,} entries, but there are {n_rows:,} rows; give one entry for "
@@ -230,7 +225,7 @@ def _features_by_name(features: Any) -> dict[str, Any]:
         return {}
     if isinstance(features, Mapping):
         return {str(name): source for name, source in cast("Mapping[Any, Any]", features).items()}
-    names = as_sequence(features)
+    names = columns.as_sequence(features)
     if not all(isinstance(name, Hashable) for name in names):
         raise InvalidSamples(
             "features= does not name columns; give a list of column names, or a dict from names to columns"
@@ -254,10 +249,3 @@ def unfitted_feature(name: str) -> UnsupportedOption:
             "the fit has no coefficient moved_first; fit with moved_first=, or leave moved_first out"
         )
     return UnsupportedOption("the fit has no such feature; fit again with features=, or leave features out")
-
-
-def _relative_difference(first: Float64, second: Float64) -> Float64:
-    """(first − second) / (first + second), standardised as LMArena controls style; 0 / 0 counts as 0."""
-    total = first + second
-    share = (first - second) / np.where(total == 0, 1.0, total)
-    return (share - share.mean()) / (float(share.std()) or 1.0)

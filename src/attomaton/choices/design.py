@@ -140,8 +140,7 @@ class Regression(NamedTuple):
         regression = self
         if last is not self.model:
             before = self.model[:-1]
-            names = list(before.get_feature_names_out())
-            regression = self._replace(X=before.transform(self.X), names=names)
+            regression = self._replace(X=before.transform(self.X), names=list(before.get_feature_names_out()))
         target = str(getattr(self.y, "name", None) or "")
         return regression._replace(model=kind, intercept=last.fit_intercept, target=target)
 
@@ -220,7 +219,6 @@ def _missing_value(name: str, value: Any, row: int) -> InvalidSamples:
 
 
 def _check_mask(source: Any, name: str) -> None:
-    """Reject a numpy array with masked values."""
     if np.ma.is_masked(source):
         row = int(np.argwhere(np.ma.getmaskarray(source))[0][0])
         raise InvalidSamples(f"{name} has a masked value in row {row}; drop such rows or fill in the values")
@@ -262,7 +260,6 @@ def read_column(column: Any, name: str) -> Float64:
 
 
 def _check_integer(value: int, row: int, name: str) -> None:
-    """Reject an integer that float64 would round."""
     if abs(value) > EXACT and int(float(value)) != value:
         raise InvalidSamples(
             f"column {show(name)} is {value} in row {row}, which float64 cannot represent; subtract the "

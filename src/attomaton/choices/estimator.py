@@ -188,7 +188,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Where coefficients are infinite, it is the limit of the probability. A model that was fitted with
         groups needs the ``groups`` of these rows.
         """
-        matrix = self._read(X)
+        _validation.check_is_fitted(self)
+        matrix = _validation.validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         if not self.has_groups_:
             if groups is not None:
                 raise InvalidSamples("the model was fitted without groups; leave groups out")
@@ -235,10 +236,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _read(self, X: Any) -> Any:  # noqa: N803
-        _validation.check_is_fitted(self)
-        return _validation.validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-
     def _with_constant(self, matrix: Any) -> Any:
         if not self.fit_intercept:
             return matrix
@@ -257,8 +254,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if n_classes > 2:
             labels = [f"{kind}: {label}" for kind in self.classes_[1:] for label in labels]
         chosen = np.eye(n_classes)[class_of_row]
-        has_coefficients = np.arange(n_classes) > 0
-        return choose_classes(self._with_constant(matrix), has_coefficients, chosen, labels, weights)
+        return choose_classes(self._with_constant(matrix), np.arange(n_classes) > 0, chosen, labels, weights)
 
     def _choose_in_groups(
         self, matrix: Any, class_of_row: Any, groups: Any, weights: Float64 | None, names: list[str] | None
@@ -280,8 +276,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
                 f"{show(self.classes_[1])}, or drop the group"
             )
         counts = chosen if weights is None else chosen * weights
-        sizes = np.diff(situations.starts)
-        return ChoiceProblem.from_rows(matrix[order], sizes, counts[order], names=names)
+        return ChoiceProblem.from_rows(matrix[order], np.diff(situations.starts), counts[order], names=names)
 
 
 def _find_limits(fit: LogitFit) -> tuple[Float64, Float64]:

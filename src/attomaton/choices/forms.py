@@ -182,8 +182,7 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     lengths = np.bincount(situation)
     first_rows = entry[offsets_of(lengths)[:-1]]
     choices = Alternatives(lengths, first_rows, chosen[entry], entry, members[entry])
-    counts = np.bincount(situation[entry], chosen[entry])
-    return ParsedChoices(items, choices, counts.astype(np.float64))
+    return ParsedChoices(items, choices, np.bincount(situation[entry], chosen[entry]).astype(np.float64))
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
@@ -255,17 +254,16 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
         )
 
 
-class RankEntry(NamedTuple):
-    """The rank of an item in a ranking, and its row in the data."""
+class ItemCell(NamedTuple):
+    """A cell with the rank of an item in a ranking, or its score by a judge."""
 
-    row: int
-    ranking: int
+    row: int  # of the data
+    group: int  # the ranking or the judge
     item: Any
-    cell: Any  # the rank, not yet read
+    cell: Any  # not yet read
 
 
 def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
-    """Read rankings from one column of ranks per item."""
     names: Any = frame.roles["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
@@ -274,7 +272,7 @@ def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
         )
     items = list(cast("Sequence[Any]", names))
     entries = [
-        RankEntry(row, row, item, cell)
+        ItemCell(row, row, item, cell)
         for row, cells in enumerate(_rows_of(frame.cells(items, "ranks")))
         for item, cell in zip(items, cells, strict=True)
     ]
@@ -290,7 +288,7 @@ def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
     if any(missing):
         raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
     rows = enumerate(_rows_of([ranking.tolist(), items, ranks]))
-    rankings = _sort_entries([RankEntry(row, *cells) for row, cells in rows])
+    rankings = _sort_entries([ItemCell(row, *cells) for row, cells in rows])
     ranked = [number for number, tiers in enumerate(rankings) if tiers]
     try:
         return frame.read(rankings=[rankings[number] for number in ranked])
@@ -299,9 +297,9 @@ def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
         raise BadRows("the ranking of ", first_row[np.array(ranked)[error.rows]], error.after) from error
 
 
-def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
+def _sort_entries(entries: Sequence[ItemCell]) -> list[list[list[Any]]]:
     """Each ranking as tiers, best first; a tier is the items with one rank."""
-    n_rankings = 1 + max((entry.ranking for entry in entries), default=-1)
+    n_rankings = 1 + max((entry.group for entry in entries), default=-1)
     items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
     faults = dict[int, str]()
     for row, ranking, item, cell in entries:

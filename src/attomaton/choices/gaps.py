@@ -123,22 +123,18 @@ class Gaps:
         order = np.lexsort((pair, self._rows.situation[rows]))
         rows, pair = rows[order], pair[order]
         situation = self._rows.situation[rows]
-        begins = (np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0)
-        cells = np.flatnonzero(begins)
+        # where each cell begins
+        cells = np.flatnonzero((np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0))
         weight = self._rows.weights(situation[cells], pair[cells])
         slope = np.abs(slopes.data[slopes.indptr[rows]])
-        borders = np.append(cells, len(rows))
-        return PairRows(borders, pair[cells], weight, slope, start=self._rows.start[rows])
+        return PairRows(np.append(cells, len(rows)), pair[cells], weight, slope, self._rows.start[rows])
 
     def bound(self, above: int, below: int, level: float) -> float:
-        """The least gap at which all choices on the way between the two components are probable enough.
-
-        With many components on the way, it is the largest sum of bounds along a chain, which is never larger.
-        """
+        """The least gap at which all choices on the way between the two components are probable enough."""
         on_way = self.between(above, below)
         size = int(on_way.sum())
         if not 2 < size <= MOST_BETWEEN:
-            return self._sum_of_bounds(above, below, level)
+            return self._sum_of_bounds(above, below, level)  # never larger
         from attomaton.choices.logit.bounds import lowest_height, merge  # a tenth of the start-up time
 
         rows = self._rows

@@ -70,8 +70,7 @@ class JudgeComparison(Assessment):
             ]
             for row in rows
         ]
-        headers = ["judge", "choices", "agreement", "item", "shift", "in s.e."]
-        return [*lines, Listing(headers, cells), *more]
+        return [*lines, Listing(["judge", "choices", "agreement", "item", "shift", "in s.e."], cells), *more]
 
 
 def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any) -> JudgeComparison:
@@ -124,8 +123,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     }
     # In standard errors if they are known; a judge without whom a rating is infinite comes first.
     influence = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(in_errors), shift, in_errors)))
-    order = np.argsort(-influence, kind="stable")
-    table_by_judge = table_of(by_judge).take(order)
+    table_by_judge = table_of(by_judge).take(np.argsort(-influence, kind="stable"))
     swapped = compare_orders(votes, len(judges))
     return JudgeComparison(agreement.alpha, agreement.n_shared, *swapped, judges=table_by_judge)
 

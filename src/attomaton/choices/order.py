@@ -115,7 +115,8 @@ class OrderedItems:
         all items. An item that is alone in its component has NaN.
         """
         self.model.expect()
-        scores = np.where(self._alone, np.nan, self._origin + self._unit * self.model.values)
+        unit, origin = SCALES[self.scale]
+        scores = np.where(self._alone, np.nan, origin + unit * self.model.values)
         return dict(zip(self.items, scores.tolist(), strict=True))
 
     @cached_property
@@ -134,8 +135,7 @@ class OrderedItems:
         the component of j (the Graph-SVM).
         """
         if self.logit is not None:
-            vector = self.logit.direction.vector[: len(self.items)]
-            return dict(zip(self.items, vector.tolist(), strict=True))
+            return dict(zip(self.items, self.logit.direction.vector[: len(self.items)].tolist(), strict=True))
         edges = self.graph.edges
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
@@ -145,13 +145,7 @@ class OrderedItems:
 
     @property
     def _unit(self) -> float:
-        """Points of the scale per unit of log odds."""
         return SCALES[self.scale][0]
-
-    @property
-    def _origin(self) -> float:
-        """The mean score of a component on the scale."""
-        return SCALES[self.scale][1]
 
     @cached_property
     def _alone(self) -> Bool:

@@ -72,8 +72,7 @@ def read_flags(values: Any) -> Bool:
 
 def read_amounts(values: Any, role: str, n_rows: int) -> Float64:
     """A column of numbers; true and yes count as 1, false and no as 0."""
-    distinct = number_values(values)[1]
-    if all(str(value).strip().lower() in FLAGS for value in distinct):
+    if all(str(value).strip().lower() in FLAGS for value in number_values(values)[1]):
         return read_flags(values).astype(np.float64)
     return read_numbers(values, role, n_rows)
 

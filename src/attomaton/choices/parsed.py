@@ -1,9 +1,16 @@
 """Parsed choices (:class:`ParsedChoices`): the items, and numbered choices in one of three forms."""
 
-# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. ChoiceForm
-# describes the methods that all forms have. Items are numbered from 0, in the order of ParsedChoices.items.
+# Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. All three forms
+# have these methods:
+#
+# - preferences: winners and losers, so who was chosen over whom; None for best and worst. If a choice set
+#   contains its winner, the winner is also listed as a loser to itself.
+# - tally: how often each item was chosen if each choice was made ``counts`` times.
+# - restrict: the choices that come from some rows of the data; ``rows`` is a mask of the rows.
+#
+# Items are numbered from 0, in the order of ParsedChoices.items.
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,25 +55,6 @@ class ChoiceSubset(NamedTuple):
     choices: "PairChoices | SetChoices | Alternatives"
 
 
-class ChoiceForm(Protocol):
-    """What all forms of choices have in common."""
-
-    def preferences(self) -> tuple[Int64, Int64] | None:
-        """Winners and losers: who was chosen over whom; None for best and worst.
-
-        If a choice set contains its winner, the winner is also listed as a loser to itself.
-        """
-        ...
-
-    def tally(self, counts: Float64, n_items: int) -> OptionTally:
-        """Count how often each item was chosen if each choice was made ``counts`` times."""
-        ...
-
-    def restrict(self, rows: Bool) -> ChoiceSubset:
-        """The choices that come from some rows of the data; ``rows`` is a mask of the rows."""
-        ...
-
-
 class PairChoices(NamedTuple):
     """Pairs of items and how each ended."""
 
@@ -87,7 +75,6 @@ class PairChoices(NamedTuple):
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
     def tally(self, counts: Float64, n_items: int) -> OptionTally:
-        """Count wins, where a tie is half a win of each item."""
         won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts  # by the first item: FIRST, SECOND, TIE
         wins = np.bincount(self.first, won, n_items) + np.bincount(self.second, counts - won, n_items)
         options = np.stack([self.first, self.second], axis=1).ravel()
@@ -149,10 +136,8 @@ class Alternatives(NamedTuple):
         is_used = np.repeat(use, self.lengths)  # by alternative
         item_columns = [self.members] if self.against is None else [self.members, self.against]
         items, renumbered = _renumber(*(column[is_used] for column in item_columns))
-        choices = Alternatives(
-            self.lengths[use], self.row[use], self.chosen[is_used], self.entry[is_used], *renumbered
-        )
-        return ChoiceSubset(use, items, choices)
+        by_alternative = self.chosen[is_used], self.entry[is_used], *renumbered
+        return ChoiceSubset(use, items, Alternatives(self.lengths[use], self.row[use], *by_alternative))
 
 
 def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
@@ -169,7 +154,6 @@ class Ranked(NamedTuple):
     row: Int64  # (n_rankings,), the row of the data that each comes from
 
     def restrict(self, rows: Bool) -> "Ranked":
-        """The rankings that come from some rows of the data; ``rows`` is a mask of the rows."""
         use = rows[self.row]
         tiers = [ranking for ranking, used in zip(self.tiers, use.tolist(), strict=True) if used]
         return Ranked(tiers, self.times[use], self.row[use])
@@ -205,10 +189,9 @@ class ParsedChoices(NamedTuple):
 
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
-        form: ChoiceForm = self.choices
         n_items = len(self.items)
         counts = self.counts / self.denominator
-        wins, options, lengths = form.tally(counts, n_items)
+        wins, options, lengths = self.choices.tally(counts, n_items)
         n_ties = 0.0
         if isinstance(self.choices, PairChoices):
             n_ties = float(counts[self.choices.outcome == TIE].sum())
@@ -229,20 +212,16 @@ class ParsedChoices(NamedTuple):
 
     def tabulate(self) -> TabulatedChoices:
         """The pairs or choice sets as the Luce model takes them."""
-        if isinstance(self.choices, SetChoices):
-            return self._tabulate_sets(self.choices)
-        assert isinstance(self.choices, PairChoices)  # noqa: S101  the Luce model takes no alternatives
-        return self._tabulate_pairs(self.choices)
-
-    def _tabulate_sets(self, sets: SetChoices) -> TabulatedChoices:
-        """Choice sets, and the rankings with ties from which they were made."""
-        ranked = self.ranked
+        sets, ranked = self.choices, self.ranked
+        if not isinstance(sets, SetChoices):
+            assert isinstance(sets, PairChoices)  # noqa: S101  the Luce model takes no alternatives
+            return self._tabulate_pairs(sets)
+        # with the rankings with ties from which the sets were made
         rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
         choices = NumberedChoices.from_sets(sets.winner, sets.lengths, sets.members, self.counts)
         return TabulatedChoices(choices, self.denominator, rankings)
 
     def _tabulate_pairs(self, pairs: PairChoices) -> TabulatedChoices:
-        """Pairs, in which a tie is half a win of each item."""
         winner, loser = pairs.preferences()  # ties again at the end, the other way round
         counts = self.counts
         tied = pairs.outcome == TIE

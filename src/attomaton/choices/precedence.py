@@ -29,16 +29,13 @@ def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Compo
 
 
 def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) -> Components:
-    """The components of items and their order from the classes of differences of items.
-
-    ``graph`` is the graph of wins, in which a path is necessary for one item to be ahead of another.
-    """
+    """The components of items and their order from the classes of differences of items."""
     component, leaders = _group_finite(logit, n_items)
+    # a path in the graph of wins is necessary for one item to be ahead of another
     reachable = np.ones((len(leaders),) * 2, bool) if graph is None else _search(graph, n_items, leaders)
-    above = _find_order(logit, leaders, reachable)
     # A graph with these components and this order has an edge between the leaders of two components, and a
     # cycle through each component: from each item to the next in it, and from its last item to its first.
-    upper, lower = np.nonzero(above)
+    upper, lower = np.nonzero(_find_order(logit, leaders, reachable))
     items = np.lexsort((np.arange(n_items), component))  # by component
     follows = component[items[1:]] == component[items[:-1]]
     first = np.searchsorted(component[items], np.arange(len(leaders)))

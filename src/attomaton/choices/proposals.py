@@ -45,8 +45,7 @@ def propose_comparisons(
 
 def _connect_boards(ratings: Ratings) -> list[NextComparison]:
     """The middle item of the anchor of each further board, with the middle item of the first anchor."""
-    anchors: list[int] = ratings.anchors.tolist()
-    members_of_anchors = [ratings.members[anchor] for anchor in anchors]
+    members_of_anchors = [ratings.members[int(anchor)] for anchor in ratings.anchors]
     middles = [ratings.items[members[len(members) // 2]] for members in members_of_anchors]
     return [
         NextComparison(item, middles[0], 1, None, f"connects {name_item(item)} to board 1")

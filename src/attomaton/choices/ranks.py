@@ -98,11 +98,9 @@ def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
     return SureOrder(items, transitive_closure(ahead), margin)
 
 
-class _Margins(NamedTuple):
-    """How far scores and their differences may be off, with the required confidence."""
-
-    of_score: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
-    of_difference: Float64  # (n, n), how far the difference of two items of a component may be off
+# How far the score of each item may be off with the required confidence, (n,), 0 for an item alone; and the
+# difference of two items of a component, (n, n).
+_Margins = tuple[Float64, Float64]
 
 
 def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _Margins:
@@ -112,7 +110,7 @@ def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _M
     inside = component[:, None] == component
     covariance = np.where(inside, np.nan_to_num(all_items[np.ix_(items, items)]), 0.0)
     critical = critical_value(covariance, component, alpha)
-    return _Margins(critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance))
+    return critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
 
 
 def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, tail: float) -> _Margins:
@@ -121,7 +119,7 @@ def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, 
     component = ratings.component[items]
     of_score[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
     difference = Spread(*(table[np.ix_(items, items)] for table in errors.difference))
-    return _Margins(of_score, difference.half_width(tail))
+    return of_score, difference.half_width(tail)
 
 
 def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:

@@ -91,8 +91,7 @@ class Ratings:
         """1 for items infinitely far ahead of the anchor of their board, −1 for those behind it, else 0."""
         precedes = self.gaps.precedes
         anchor = self.anchors[self.board]  # of each item
-        is_ahead = precedes[self.component, anchor].astype(int)
-        return is_ahead - precedes[anchor, self.component].astype(int)
+        return precedes[self.component, anchor].astype(int) - precedes[anchor, self.component].astype(int)
 
     @cached_property
     def spread(self) -> Spread:

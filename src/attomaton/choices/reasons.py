@@ -21,7 +21,6 @@ class LabelledCases(NamedTuple):
 
     @property
     def swapped(self) -> "LabelledCases":
-        """The cases with the two labels exchanged."""
         return self._replace(has_first=~self.has_first, labels=self.labels[::-1])
 
     def describe_levels(self) -> str:

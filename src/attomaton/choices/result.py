@@ -1,7 +1,7 @@
 """The fit of a set of choices, as :func:`fit_choices` returns it: ranks, scores and probabilities."""
 
-# A model, LuceScores or LogitScores, has the scores in log odds; _unit and _origin convert them to the scale
-# of the fit. The graph and the model number their components; elsewhere a component is a position in
+# A model, LuceScores or LogitScores, has the scores in log odds; SCALES converts them to the scale of
+# the fit. The graph and the model number their components; elsewhere a component is a position in
 # `components`.
 
 from collections.abc import Collection, Mapping
@@ -227,7 +227,8 @@ class ChoiceFit(Tabular, AssessedItems):
         if not self._why_no_board:
             return self._board.rows
         rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
-        rating = np.where(rated, self._origin + self._unit * self.model.values, np.nan)
+        unit, origin = SCALES[self.scale]
+        rating = np.where(rated, origin + unit * self.model.values, np.nan)
         return rows_without_board(self.items, self._component, rating, *self._counts)
 
     @cached_property

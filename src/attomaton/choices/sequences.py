@@ -234,8 +234,8 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
     counts = counts_of(np.array(unrolled.weights, np.int64) * times[row], len(row))
     items, choices = number_sets(unrolled.winners, unrolled.choice_sets)
     check_items(items)
-    has_ties = unrolled.denominator > 1
-    ranked = Ranked(unrolled.tiers, times, np.arange(len(times))) if has_ties else None
+    # the denominator is 1 without ties
+    ranked = Ranked(unrolled.tiers, times, np.arange(len(times))) if unrolled.denominator > 1 else None
     return ParsedChoices(items, choices._replace(row=row), counts, unrolled.denominator, ranked)
 
 

@@ -6,7 +6,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.columns import as_list, as_sequence, find_column, number_values, read_numbers
-from attomaton.choices.forms import NamedColumns
+from attomaton.choices.forms import ItemCell, NamedColumns
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
@@ -62,15 +62,6 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     return {name: winners, **columns}, {"winner": name, "loser": losers}
 
 
-class JudgeScore(NamedTuple):
-    """The score of an item by a judge, and its row in the data."""
-
-    row: int
-    judge: int
-    item: Any
-    cell: Any
-
-
 def pair_scores(named: NamedColumns) -> NamedColumns:
     """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given."""
     # A row contains either all scores of a judge, or one score, with the roles situation and alternative.
@@ -87,7 +78,7 @@ def pair_scores(named: NamedColumns) -> NamedColumns:
     second_rows = np.array([second.row for _, second in pairs], np.int64)
     # A pair takes the cluster of its first row, and the features of both rows.
     covariates = _repeat_labels(named, first_rows)
-    covariates.setdefault("cluster", [first.judge for first, _ in pairs])
+    covariates.setdefault("cluster", [first.group for first, _ in pairs])
     features = named.covariates.get("features")
     if features is not None and not isinstance(features, Mapping):
         covariates["features"] = {}
@@ -149,31 +140,31 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     return position
 
 
-def _list_scores(named: NamedColumns) -> tuple[list[JudgeScore], int]:
+def _list_scores(named: NamedColumns) -> tuple[list[ItemCell], int]:
     """All scores, and the number of judges; with one column for each item, each row is a judge."""
     source = named.roles["scores"]
     if isinstance(source, list | tuple):
         scores = [
-            JudgeScore(row, row, title, cell)
+            ItemCell(row, row, title, cell)
             for title in cast("Sequence[Any]", source)
             for row, cell in enumerate(as_list(find_column(named.table, title, "scores")))
         ]
-        return scores, 1 + max((score.judge for score in scores), default=-1)
+        return scores, 1 + max((score.group for score in scores), default=-1)
     judge, judges = number_values(named.take("situation"))
     items = as_list(named.take("alternative"))
     cells = as_list(named.take("scores"))
     rows = zip(range(len(cells)), judge.tolist(), items, cells, strict=True)
-    return [JudgeScore(*row) for row in rows], len(judges)
+    return [ItemCell(*row) for row in rows], len(judges)
 
 
-def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[JudgeScore]]:
+def _scores_by_judge(scores: Sequence[ItemCell], n_judges: int) -> list[list[ItemCell]]:
     """The scores of each judge as numbers, without empty cells."""
-    by_judge: list[list[JudgeScore]] = [[] for _ in range(n_judges)]
+    by_judge: list[list[ItemCell]] = [[] for _ in range(n_judges)]
     bad = list[int]()
     for score in scores:
         if not is_missing(score.cell):
             try:
-                by_judge[score.judge].append(score._replace(cell=float(score.cell)))
+                by_judge[score.group].append(score._replace(cell=float(score.cell)))
             except (TypeError, ValueError):
                 bad.append(score.row)
     if bad:

@@ -47,7 +47,6 @@ class FittedChoices:
 
     @property
     def problem(self) -> ChoiceProblem:
-        """The choices as the conditional logit takes them."""
         return self.fit.problem
 
     @cached_property

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base import borders
 from attomaton.base.artifacts import FolderKind, Run
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids,
-    check_int64,
-    check_lengths,
-    check_rising,
-    check_table,
-)
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import column, make_table, ragged_column
 from attomaton.choices.luce_choices import NumberedChoices
@@ -76,7 +69,6 @@ def pack_choice_fit(fit: StoredFit) -> Run:
 
 
 def unpack_choice_fit(run: Run) -> StoredFit:
-    """Read and check the fields of a fit."""
     manifest = run.manifest
     items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
@@ -154,7 +146,6 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
     choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json and the table of edges have different numbers of items")
-    ridge = _number(manifest["ridge"])
     prior = None if manifest["prior"] is None else _number(manifest["prior"])
     denominator = manifest["parts"]
     scores = np.asarray(run.arrays["scores"], np.float64)
@@ -162,15 +153,14 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
         raise ValueError("parts or prior in manifest.json is not positive")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
         raise ValueError("the array of scores does not contain one finite number for each item")
-    rankings = _check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None
     return LuceScores(
         choices,
         graph,
         tally,
-        ridge=ridge,
+        ridge=_number(manifest["ridge"]),
         prior=prior,
         denominator=denominator,
-        rankings=rankings,
+        rankings=_check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None,
         scores=scores,
     )
 
@@ -178,16 +168,18 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
     """Check that choices are sorted and in range, and that each set contains its winner."""
     for name, array in choices._asdict().items():
-        check_int64(array, name)
-    check_lengths("choices", winner=choices.winner, times=choices.times)
-    check_lengths("options", choice=choices.choice, item=choices.item, multiplicity=choices.multiplicity)
+        borders.check_int64(array, name)
+    borders.check_lengths("choices", winner=choices.winner, times=choices.times)
+    borders.check_lengths(
+        "options", choice=choices.choice, item=choices.item, multiplicity=choices.multiplicity
+    )
     for name in ("winner", "item"):
-        check_ids(getattr(choices, name), n_items, name)
-    check_ids(choices.choice, len(choices.winner), "choice")
-    check_rising(choices.choice * n_items + choices.item, "options")
-    check_count_range(choices.times, 1, "times")
-    check_count_range(choices.multiplicity, 1, "multiplicity")
-    check_ids(choices.multiplicity, 1 << 31, "multiplicity")  # tables of choices have int32
+        borders.check_ids(getattr(choices, name), n_items, name)
+    borders.check_ids(choices.choice, len(choices.winner), "choice")
+    borders.check_rising(choices.choice * n_items + choices.item, "options")
+    borders.check_count_range(choices.times, 1, "times")
+    borders.check_count_range(choices.multiplicity, 1, "multiplicity")
+    borders.check_ids(choices.multiplicity, 1 << 31, "multiplicity")  # tables of choices have int32
     winning = choices.choice[choices.item == choices.winner[choices.choice]]
     if not np.array_equal(winning, np.arange(len(choices.winner))):
         raise ValueError("a choice set lacks its winner")
@@ -251,11 +243,10 @@ def _check_numbers(values: Any, size: int) -> Any:
 
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
-    """Check the items, counts and lengths of a table of rankings."""
-    check_table(rankings, RANKING_SCHEMA, "the table of rankings")
+    borders.check_table(rankings, RANKING_SCHEMA, "the table of rankings")
     (offsets, items), (rank_offsets, _) = (ragged_column(rankings, name) for name in ("items", "places"))
-    check_ids(items, n_items, "an item of the rankings")
-    check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
+    borders.check_ids(items, n_items, "an item of the rankings")
+    borders.check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
     if not np.array_equal(offsets, rank_offsets):
         raise ValueError("the numbers of places and of items in a ranking differ")
     return rankings

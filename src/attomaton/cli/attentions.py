@@ -58,7 +58,7 @@ def pick_attention(
             "--step and --shrink need the corpus of the run, which is not in the run folder; add "
             "--learned-from CORPUS"
         )
-    samples = automaton.read(corpus, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading)
+    samples = automaton.read(corpus, **corpus_options)
     edges = automaton.components.edges
     if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, edges.rows):
         raise MismatchedParts(

@@ -65,8 +65,7 @@ def begin(
             work=work,
             progress=announce,
             window=window,
-            tokenizer=corpus_options.tokenizer,
-            reading=corpus_options.reading,
+            **corpus_options,
         )
         shown = _choose_queries(beginning, chosen)
         bounds: dict[str, Any] = {"valid_until": None, "missing": None}

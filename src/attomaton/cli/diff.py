@@ -32,9 +32,7 @@ def diff(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the printed number of pairs is 0
-        difference = compare(
-            run_a, run_b, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
-        )
+        difference = compare(run_a, run_b, window=window, **corpus_options)
     if as_json:
         print_json(_difference_record(difference, limit))
     elif quiet:

@@ -27,8 +27,9 @@ def doctor(
     if as_json:
         print_json(asdict(installation))
     elif not quiet:
-        version = installation.attomaton
-        print_line(f"attomaton {version}, Python {installation.python}, {installation.platform}")
+        print_line(
+            f"attomaton {installation.attomaton}, Python {installation.python}, {installation.platform}"
+        )
         packages = [("(core)", _list_packages(installation.packages))]
         packages += [(extra.name, _list_packages(extra.packages)) for extra in installation.extras]
         print_table("Packages", ["extra", "packages"], packages)

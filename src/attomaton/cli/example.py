@@ -29,8 +29,7 @@ def example(
         lambda draft: draft.write_bytes(text.encode()),
         is_ours=lambda target: target.read_bytes() == text.encode(),
     )
-    units = {".csv": "rows", ".jsonl": "passages", ".json": "passages"}
-    unit = units.get(path.suffix.lower(), "words")
+    unit = {".csv": "rows", ".jsonl": "passages", ".json": "passages"}.get(path.suffix.lower(), "words")
     n_lines = text.count("\n") - (unit == "rows")  # a table has a header
     number = len(text.split()) if unit == "words" else n_lines
     if as_json:

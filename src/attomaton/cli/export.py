@@ -50,8 +50,7 @@ def export(
             announce("writing GraphML")
             counts = write_graphml(automaton, graphml, picked, nodes=nodes)
             n_bytes = 0 if is_streamed else graphml.stat().st_size
-            sizes = {"nodes": counts.nodes, "edges": counts.edges, "bytes": n_bytes}
-            record["graphml"] = {"path": str(graphml), **sizes}
+            record["graphml"] = {"path": str(graphml), **vars(counts), "bytes": n_bytes}
         if csv is not None:
             announce("writing CSV")
             record["csv"] = {"path": str(csv), "rows": write_csv(automaton, csv, picked)}

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.attentions import (
-    LearnedOption,
-    StepOption,
-    Strength,
-    pick_attention,
-    print_unknown,
-    read_words,
-)
+from attomaton.cli import attentions
 from attomaton.cli.messages import print_error
 from attomaton.cli.output import AsJson, Quiet, print_json, print_text
 from attomaton.cli.sources import CorpusOptions, reads_beside_run
@@ -36,9 +29,9 @@ def generate(
     window: Annotated[
         int | None, whole("Number of last tokens that attention sees; default: all.", least=1)
     ] = None,
-    step: StepOption = None,
-    shrink: Strength = None,
-    learned_from: LearnedOption = None,
+    step: attentions.StepOption = None,
+    shrink: attentions.Strength = None,
+    learned_from: attentions.LearnedOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,13 +39,14 @@ def generate(
 
     Attention retrieves only tokens of its context, so every generated token is in PROMPT.
     """
-    attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
-    written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
+    attention = attentions.pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
+    context = attentions.read_words(attention, prompt)
+    written = attention.generate(context, n, seed=seed, greedy=greedy, window=window)
     if as_json:
         print_json(_generation_record(written))
         return
     print_text(written.text if quiet else str(written))
-    print_unknown(written.unknown)
+    attentions.print_unknown(written.unknown)
     if written.no_evidence and not quiet:
         print_error(
             f"{written.no_evidence:,} of {len(written.tokens):,} tokens were drawn without evidence, because "

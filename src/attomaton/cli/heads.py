@@ -126,8 +126,7 @@ def heads(
         documents: Any = read_for(
             [step.name for step in steps_given],
             corpus,
-            tokenizer=corpus_options.tokenizer,
-            reading=corpus_options.reading,
+            **corpus_options,
             limit=limit,
             on_hub=bool(revision),
         )

@@ -83,8 +83,7 @@ def learn(
     with resumable(resumes), stages(quiet) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the coverage report says so
         options: dict[str, Any] = {
-            "tokenizer": corpus_options.tokenizer,
-            "reading": corpus_options.reading,
+            **corpus_options,
             "keep": Selection(window, max_window, min_support, read_queries(queries), sample_queries),
         }
         options |= {"out": out, "overwrite": overwrite, "progress": announce}

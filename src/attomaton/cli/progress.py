@@ -19,11 +19,9 @@ INTERVAL = 20.0
 
 @contextmanager
 def stages(quiet: bool) -> Generator[Stages]:
-    """Announce the stages of a command on stderr.
-
-    A terminal shows the current stage and, if its amount of work is known, a bar. Elsewhere each stage is a
-    line, which is repeated every :data:`INTERVAL` seconds.
-    """
+    """Announce the stages of a command on stderr."""
+    # A terminal shows the current stage and, if its amount of work is known, a bar. Elsewhere each stage is a
+    # line, which is repeated every INTERVAL seconds.
     console = Console(stderr=True)
     if quiet:
         yield Stages()

@@ -61,8 +61,7 @@ def scan_snap(
             min_samples=min_samples,
             announce=announce,
             window=window,
-            tokenizer=corpus_options.tokenizer,
-            reading=corpus_options.reading,
+            **corpus_options,
         )
         if out is not None:
             announce("writing")

@@ -38,7 +38,7 @@ def score(
     with stages(quiet) as announce:
         announce("reading")
         attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
-        options: ReadingOptions = {"tokenizer": corpus_options.tokenizer, "reading": corpus_options.reading}
+        options: ReadingOptions = {**corpus_options}
         if window is not None:
             options["window"] = window
         scored = attention.score(corpus, epsilon=epsilon, **options)

@@ -10,9 +10,8 @@ values::
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -48,8 +47,7 @@ Master = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class CorpusOptions:
+class CorpusOptions(TypedDict):
     """How a corpus is read; a ``tokenizer`` of None means the tokenizer of the run or model."""
 
     tokenizer: Any
@@ -57,10 +55,8 @@ class CorpusOptions:
 
 
 def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
-    """Replace the parameter ``corpus_options`` of a command by the options of :func:`_reading_options`.
-
-    ``tokenizer`` is the help of ``--tokenizer`` for commands in which that has another default.
-    """
+    """Replace the parameter ``corpus_options`` of a command by the options of :func:`_reading_options`."""
+    # `tokenizer` is the help of `--tokenizer` for commands in which that has another default.
     # Typer reads the options of a command from its signature, so the wrapped command gets a new one.
     shared = list(inspect.signature(_reading_options).parameters.values())
     if tokenizer is not None:  # the first parameter
@@ -131,4 +127,4 @@ def _reading_options(
         skip_bad=skip_bad,
         format=format,
     )
-    return CorpusOptions(tokenizer, reading)
+    return {"tokenizer": tokenizer, "reading": reading}

@@ -30,8 +30,7 @@ def tokenize(
         tokens = tokenize_corpus(
             corpus,
             out,
-            tokenizer=corpus_options.tokenizer,
-            reading=corpus_options.reading,
+            **corpus_options,
             workers=workers,
             overwrite=overwrite,
             progress=announce.advance,

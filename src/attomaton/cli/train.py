@@ -62,9 +62,7 @@ def train(
 
     with resumable(corpus != "-", "--resume"), stages(quiet) as announce, warnings_as_lines(StepBeyondEdge):
         announce("reading")
-        read = read_samples(
-            corpus, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
-        )
+        read = read_samples(corpus, window=window, **corpus_options)
         samples = read.take(find_realisable(read))  # no gradient comes from the others
         _check_size(samples, samples.n_tokens if dim is None else dim)
         announce("training")

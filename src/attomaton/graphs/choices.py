@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids,
-    check_ids_of,
-    check_rising,
-    check_table,
-    trusted,
-)
+from attomaton.base import borders
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import divide_work
 from attomaton.base.native import collect_sets, count_sets, take_sets
@@ -82,18 +75,18 @@ class ChoiceTable(RowTable):
     rows: pa.Table
 
     def __post_init__(self) -> None:
-        check_table(self.rows, CHOICE_SCHEMA, "the choice table")
-        check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
-        check_rising(self["query"], "the choice table, by query,", strictly=False)
-        check_count_range(self["count"], 1, "count in the choice table")
+        borders.check_table(self.rows, CHOICE_SCHEMA, "the choice table")
+        borders.check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
+        borders.check_rising(self["query"], "the choice table, by query,", strictly=False)
+        borders.check_count_range(self["count"], 1, "count in the choice table")
         offsets, tokens = ragged_column(self.rows, "tokens")
         times_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, times_offsets):
             raise MismatchedParts(
                 "a choice set has more or fewer multiplicities than tokens; give one per token"
             )
-        check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
-        check_count_range(multiplicities, 1, "a multiplicity of the choice sets")
+        borders.check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
+        borders.check_count_range(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)
         # Tokens must rise inside a set, but not from the last of a set to the first of the next.
         begins_set = np.zeros(len(tokens) + 1, bool)
@@ -102,8 +95,7 @@ class ChoiceTable(RowTable):
             raise MismatchedParts(
                 "a choice set is unsorted, or has fewer than two tokens; use extract_choices"
             )
-        chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
-        if len(chosen) != len(self):
+        if np.count_nonzero(tokens == np.repeat(self["winner"], lengths)) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
     def __repr__(self) -> str:
@@ -154,7 +146,8 @@ def extract_choices(
     ends = [pack_pairs(table["query"][[0, -1]], table["winner"][[0, -1]]) for table in counted]
     if not counted or any(share[1] >= later[0] for share, later in pairwise(ends)):
         return count_choices(counted)
-    return trusted(ChoiceTable, rows=pa.concat_tables([table.rows for table in counted]).combine_chunks())
+    joined = pa.concat_tables([table.rows for table in counted]).combine_chunks()
+    return borders.trusted(ChoiceTable, rows=joined)
 
 
 def choices_by_definition(
@@ -205,7 +198,7 @@ def make_choices(
         "multiplicities": (offsets, multiplicities),
         "count": count,
     }
-    return trusted(ChoiceTable, rows=make_table(CHOICE_SCHEMA, columns))
+    return borders.trusted(ChoiceTable, rows=make_table(CHOICE_SCHEMA, columns))
 
 
 def count_choices(tables: list[ChoiceTable]) -> ChoiceTable:

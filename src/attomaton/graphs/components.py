@@ -12,15 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids,
-    check_ids_of,
-    check_kind,
-    check_rising,
-    check_table,
-    trusted,
-)
+from attomaton.base import borders
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, divide_work
@@ -93,13 +85,13 @@ class Components(Tabular):
     order: pa.Table
 
     def __post_init__(self) -> None:
-        check_kind(self.edges, EdgeTable, "edges")
+        borders.check_kind(self.edges, EdgeTable, "edges")
         size = self.edges.n_tokens
-        check_table(self.nodes, NODE_SCHEMA, "the table of components")
-        check_ids_of(self.nodes, {"query": size, "token": size}, "the table of components")
-        check_rising(self.node_keys, "the table of components, by query and token,")
+        borders.check_table(self.nodes, NODE_SCHEMA, "the table of components")
+        borders.check_ids_of(self.nodes, {"query": size, "token": size}, "the table of components")
+        borders.check_rising(self.node_keys, "the table of components, by query and token,")
         number = self.component_of_node
-        check_ids(number, len(number), "component in the table of components")
+        borders.check_ids(number, len(number), "component in the table of components")
         # The rows are sorted by query and token, so a new component has the next number.
         highest = np.maximum.accumulate(number)
         if len(number) and (number[0] != 0 or (number[1:] > highest[:-1] + 1).any()):
@@ -114,12 +106,12 @@ class Components(Tabular):
         """Check that the order joins different components of one query, is sorted, distinct and acyclic."""
         order = self.order
         size = len(self)
-        check_table(order, ORDER_SCHEMA, "the order")
-        check_ids_of(order, {"above": size, "below": size}, "the order")
+        borders.check_table(order, ORDER_SCHEMA, "the order")
+        borders.check_ids_of(order, {"above": size, "below": size}, "the order")
         above, below = column(order, "above"), column(order, "below")
-        check_rising(above * size + below, "the order, by above and below,")
+        borders.check_rising(above * size + below, "the order, by above and below,")
         for name in ("edges", "support"):
-            check_count_range(column(order, name), 1, f"{name} in the order")
+            borders.check_count_range(column(order, name), 1, f"{name} in the order")
         if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
             raise MismatchedParts(
                 "the order joins a component to itself or to one of another query; use find_components"
@@ -171,8 +163,7 @@ class Components(Tabular):
     @cached_property
     def members(self) -> tuple[Int64, Int64]:
         """``(offsets, rows)``: component c has the rows ``rows[offsets[c]:offsets[c + 1]]`` of ``nodes``."""
-        rows = np.argsort(self.component_of_node, kind="stable")
-        return offsets_of(self.sizes), rows
+        return offsets_of(self.sizes), np.argsort(self.component_of_node, kind="stable")
 
     @cached_property
     def tied(self) -> TiedTokens:
@@ -199,9 +190,9 @@ class Components(Tabular):
         """Whether the longest path of each query visits all its components, shape (n_queries,)."""
         if not len(self):
             return np.zeros(0, bool)
-        borders = sorted_borders(self.query_of, self.edges.n_tokens)  # query k: components borders[k] …
-        n_components = np.diff(borders)[self.queries]
-        longest_path = np.maximum.reduceat(self.heights, borders[self.queries]) + 1  # in components
+        firsts = sorted_borders(self.query_of, self.edges.n_tokens)  # query k: components firsts[k] …
+        n_components = np.diff(firsts)[self.queries]
+        longest_path = np.maximum.reduceat(self.heights, firsts[self.queries]) + 1  # in components
         return longest_path == n_components
 
     @property
@@ -273,9 +264,9 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), n_edges // SMALLEST_SHARE) or 1
     # the first queries of shares with about equal numbers of edges
     cuts = edges["query"][np.arange(1, n_shares) * n_edges // n_shares]
-    borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
+    ends = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
+    graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(ends)), threads)
     components: list[Int64] = [_NO_KEYS]
     orders: list[Order] = []
     # Each share numbers its components from 0; here they follow those of the shares before.
@@ -295,7 +286,7 @@ def assemble_components(edges: EdgeTable, keys: Int64, component: Int64, order: 
     query, token = unpack_pairs(keys)
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
     tables = {"nodes": make_table(NODE_SCHEMA, nodes), "order": make_table(ORDER_SCHEMA, order._asdict())}
-    return trusted(Components, edges=edges, **tables)
+    return borders.trusted(Components, edges=edges, **tables)
 
 
 _NO_KEYS: Int64 = np.empty(0, np.int64)
@@ -342,10 +333,8 @@ def merge_components(components: Components, groups: Integers) -> Components:
 
 
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
-    """Refuse a sorted order of ``size`` components with a cycle.
-
-    Pairs from a highest or to a lowest component are in no cycle, so they are left out first.
-    """
+    """Refuse a sorted order of ``size`` components with a cycle."""
+    # Pairs from a highest or to a lowest component are in no cycle, so they are left out first.
     n_before = 2 * len(above) + 1
     while 0 < len(above) <= n_before // 2:  # while a round removes at least half of the pairs
         n_before = len(above)
@@ -381,10 +370,8 @@ def reduce_order(components: Components) -> pa.Table:
 
 
 def find_needed(components: Components) -> Bool:
-    """Which rows of ``components.order`` are in the transitive reduction, shape (n_order,).
-
-    The others are redundant: an edge A → C requires a margin of 1 where a path A → B → C already gives 2.
-    """
+    """Which rows of ``components.order`` are in the transitive reduction, shape (n_order,)."""
+    # The others are redundant: an edge A → C requires a margin of 1 where a path A → B → C already gives 2.
     return find_irredundant(*components.below)
 
 

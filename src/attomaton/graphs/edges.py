@@ -13,14 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids_of,
-    check_rising,
-    check_size,
-    check_table,
-    trusted,
-)
+from attomaton.base import borders
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import divide_work
@@ -92,15 +85,15 @@ class EdgeTable(RowTable):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
-        check_table(self.rows, EDGE_SCHEMA, "the edge table")
-        check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
+        size = borders.check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
+        borders.check_table(self.rows, EDGE_SCHEMA, "the edge table")
+        borders.check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
         if (self["winner"] == self["loser"]).any():
             row = int(np.argmax(self["winner"] == self["loser"]))
             raise MismatchedParts(f"in row {row} of the edge table a token beats itself; drop that row")
         keys = pack_edges(self["query"], self["winner"], self["loser"])
-        check_rising(keys, "the edge table, by query, winner and loser,")
-        check_count_range(self["support"], 1, "support in the edge table")
+        borders.check_rising(keys, "the edge table, by query, winner and loser,")
+        borders.check_count_range(self["support"], 1, "support in the edge table")
         check_queries(self.queries, size)
         settle(self, n_tokens=size)
 
@@ -141,16 +134,16 @@ class EdgeTable(RowTable):
             edge_mask &= np.isin(self["query"], ids)
             query_mask = np.isin(column(self.queries, "query"), ids)
         tables = {"rows": keep_rows(self.rows, edge_mask), "queries": keep_rows(self.queries, query_mask)}
-        return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
+        return borders.trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
 def check_queries(queries: pa.Table, n_tokens: int) -> None:
     """Check a table of the number of samples by query, so that kernels can trust it."""
-    check_table(queries, QUERY_SCHEMA, "the table of queries")
-    check_ids_of(queries, {"query": n_tokens}, "the table of queries")
-    check_rising(column(queries, "query"), "the table of queries")
+    borders.check_table(queries, QUERY_SCHEMA, "the table of queries")
+    borders.check_ids_of(queries, {"query": n_tokens}, "the table of queries")
+    borders.check_rising(column(queries, "query"), "the table of queries")
     for name in ("realisable", "unrealisable"):
-        check_count_range(column(queries, name), 0, f"{name} in the table of queries")
+        borders.check_count_range(column(queries, name), 0, f"{name} in the table of queries")
 
 
 def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
@@ -181,8 +174,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     n_realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
     queries = np.flatnonzero(n_read)
     realisable = n_realisable[queries]
-    unrealisable = n_read[queries] - realisable
-    return make_edges(samples.n_tokens, keys, support, queries, realisable, unrealisable)
+    return make_edges(samples.n_tokens, keys, support, queries, realisable, n_read[queries] - realisable)
 
 
 def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
@@ -235,7 +227,7 @@ def make_edges(
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
     counts = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
-    return trusted(
+    return borders.trusted(
         EdgeTable,
         rows=make_table(EDGE_SCHEMA, edges),
         queries=make_table(QUERY_SCHEMA, counts),

@@ -89,8 +89,7 @@ def keep_ties(components: Components) -> Components:
     """Only the components with more than one token, renumbered, without edges and order."""
     number = components.component_of_node
     tied = components.sizes[number] > 1
-    names = ("query", "token")
-    columns: dict[str, Any] = {name: column(components.nodes, name)[tied] for name in names}
+    columns: dict[str, Any] = {name: column(components.nodes, name)[tied] for name in ("query", "token")}
     columns["component"] = np.unique(number[tied], return_inverse=True)[1].astype(np.int64)
     return of_nodes(make_table(NODE_SCHEMA, columns), components.edges.n_tokens)
 

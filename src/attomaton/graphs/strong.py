@@ -33,8 +33,7 @@ def connected_nodes(tails: Int64, heads: Int64, size: int, *, strongly: bool) ->
 
 def measure_heights(above: Int64, below: Int64, size: int) -> Int64:
     """The length of the longest path down from each node of an acyclic graph, shape (size,)."""
-    order = np.argsort(above, kind="stable")
-    return find_heights(group_borders(above, size), below[order])
+    return find_heights(group_borders(above, size), below[np.argsort(above, kind="stable")])
 
 
 def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:

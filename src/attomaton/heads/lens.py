@@ -14,15 +14,7 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
-from attomaton.heads.parts import (
-    ACTIVATIONS,
-    AttentionMaps,
-    FeedForward,
-    Layer,
-    Linear,
-    Normalisation,
-    Rotary,
-)
+from attomaton.heads import parts
 from attomaton.heads.transformer import Transformer
 
 # Kind of norm → whether it subtracts the mean. Those that end in `Pre` have no gain.
@@ -62,14 +54,14 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
         raise UnreadableModel(f"its positions are {brief(repr(kind))}; supported are 'standard' and 'rotary'")
     rotary = None
     if kind == "rotary":
-        rotary = Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
+        rotary = parts.Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
     transformer = Transformer(
         name,
         n_heads=cfg.n_heads,
         n_groups=len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K")),
         embedding=weights.take("embed.W_E"),
         layers=tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers)),
-        decoder=Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
+        decoder=parts.Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
         final_norm=_norm(cfg, weights, "ln_final", "final"),
         position_embeddings=None if rotary else weights.take("pos_embed.W_pos"),
         rotary=rotary,
@@ -126,7 +118,7 @@ def _check_logits(model: Any, transformer: Transformer) -> None:
         )
 
 
-def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Normalisation | None:
+def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> parts.Normalisation | None:
     kind = getattr(cfg, "normalization_type", None)
     if kind is None:
         return None
@@ -134,44 +126,46 @@ def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Normalisation | 
         raise UnreadableModel(
             f"its {role} norm is {brief(repr(kind))}; supported are {', '.join(LENS_NORMS)}"
         )
-    return Normalisation(LENS_NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
+    return parts.Normalisation(
+        LENS_NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b")
+    )
 
 
-def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
+def _layer(cfg: Any, weights: _Weights, number: int) -> parts.Layer:
     stem = f"blocks.{number}."
 
-    def join_heads(letter: str) -> Linear:
+    def join_heads(letter: str) -> parts.Linear:
         """(n_heads, dim, width) → (dim, n_heads · width); shared weights have names with an underscore."""
         weight = weights.take(f"{stem}attn._W_{letter}", f"{stem}attn.W_{letter}")
         bias = weights.get(f"{stem}attn._b_{letter}")
         bias = weights.get(f"{stem}attn.b_{letter}") if bias is None else bias
-        return Linear(weight.permute(1, 0, 2).flatten(1), None if bias is None else bias.flatten())
+        return parts.Linear(weight.permute(1, 0, 2).flatten(1), None if bias is None else bias.flatten())
 
-    output = Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
+    output = parts.Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
     query, key, value = (join_heads(letter) for letter in "QKV")
     root = (query.weight.shape[1] / cfg.n_heads) ** 0.5  # √width
     divisor = float(getattr(cfg, "attn_scale", root))  # below 0 means the root
     scale = 1.0 / (divisor if divisor > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
     scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
-    attention = AttentionMaps(query, key, value, output, scale)
+    attention = parts.AttentionMaps(query, key, value, output, scale)
     norm = _norm(cfg, weights, f"{stem}ln1", "first")
     if getattr(cfg, "attn_only", False):
-        return Layer(attention, norm)
-    if cfg.act_fn not in ACTIVATIONS:
+        return parts.Layer(attention, norm)
+    if cfg.act_fn not in parts.ACTIVATIONS:
         raise UnreadableModel(
-            f"its act_fn is {brief(repr(cfg.act_fn))}; supported are {', '.join(ACTIVATIONS)}"
+            f"its act_fn is {brief(repr(cfg.act_fn))}; supported are {', '.join(parts.ACTIVATIONS)}"
         )
     feed = _feed(cfg, weights, f"{stem}mlp.")
-    return Layer(attention, norm, feed, _norm(cfg, weights, f"{stem}ln2", "second"))
+    return parts.Layer(attention, norm, feed, _norm(cfg, weights, f"{stem}ln2", "second"))
 
 
-def _feed(cfg: Any, weights: _Weights, stem: str) -> FeedForward:
+def _feed(cfg: Any, weights: _Weights, stem: str) -> parts.FeedForward:
     # The MLP; with a gate, the first bias is added to the product, so it belongs to the second map.
     into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
     bias_in, bias_out = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
     gate = weights.get(f"{stem}W_gate")
     if gate is None:
-        return FeedForward(Linear(into, bias_in), Linear(out, bias_out), cfg.act_fn)
+        return parts.FeedForward(parts.Linear(into, bias_in), parts.Linear(out, bias_out), cfg.act_fn)
     if bias_in is not None:
         bias_out = bias_in @ out if bias_out is None else bias_out + bias_in @ out
-    return FeedForward(Linear(into), Linear(out, bias_out), cfg.act_fn, Linear(gate))
+    return parts.FeedForward(parts.Linear(into), parts.Linear(out, bias_out), cfg.act_fn, parts.Linear(gate))

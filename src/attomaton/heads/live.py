@@ -201,16 +201,14 @@ class LiveModel:
         return self.seed is not None and getattr(model, "model", None) is self.model
 
     def rotate(self, *, seed: int) -> "LiveModel":
-        """The model with random heads, which read the residual stream of the model and write nothing.
-
-        The heads of a layer share two rotations if some query or key weights are out of reach.
-        """
+        """The model with random heads, which read the residual stream of the model and write nothing."""
         if not self.attends_once:
             raise UnsupportedOption(
                 f"an attention module of {self.name} attends more than once when it is called"
             )
         draw = make_generator(seed)
         swaps = list[Swaps]()
+        # the heads of a layer share two rotations if some query or key weights are out of reach
         for layout in self._layouts if all(self._layouts) else ():
             swaps.append({})
             for units in layout:
@@ -234,11 +232,7 @@ class LiveModel:
         # are found on contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
-        ids = (
-            torch.arange(NOISE_CONTEXTS * length)
-            .remainder(self.shape.n_tokens)
-            .reshape(NOISE_CONTEXTS, length)
-        )
+        ids = torch.arange(NOISE_CONTEXTS * length).remainder(self.shape.n_tokens).reshape(-1, length)
         self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
         return layouts
 
@@ -257,12 +251,10 @@ class LiveModel:
         return queries.rows(positions, key=keys.key)
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
-        """Logarithms of attention, which are scores up to a constant in each row.
-
-        The inputs of all queries of a text are put into one context, the mean input elsewhere. The last two
-        keys are both at the first position, so attention is computed in two contexts, and the second is
-        scaled to agree with the first. Keys that a head cannot attend to have the least score of their row.
-        """
+        """Logarithms of attention, which are scores up to a constant in each row."""
+        # The inputs of all queries of a text are put into one context, the mean input elsewhere. The last two
+        # keys are both at the first position, so attention is computed in two contexts, and the second is
+        # scaled to agree with the first. Keys that a head cannot attend to have the least score of their row.
         positions = lags[:, -1]  # of the queries: the last key is the first position of the context
         names, context = np.unique(texts, return_inverse=True)
         length = -(-int(positions.max() + 1) // PADDED) * PADDED

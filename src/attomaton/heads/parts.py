@@ -115,10 +115,8 @@ class Rotary:
     bands: RotaryBands | None = None
 
     def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
-        """Vectors along the last axis, rotated by the positions, which belong to the axis before it.
-
-        Angles are computed in the type of ``vectors``, since models are trained with angles in float32.
-        """
+        """Vectors along the last axis, rotated by the positions, which belong to the axis before it."""
+        # Angles are computed in the type of ``vectors``, since models are trained with angles in float32.
         frequencies = 1.0 / self.theta ** (torch.arange(0, self.width, 2, dtype=vectors.dtype) / self.width)
         if self.divisors:
             frequencies = frequencies / torch.tensor(self.divisors, dtype=vectors.dtype)

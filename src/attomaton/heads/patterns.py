@@ -34,14 +34,11 @@ ROW_TOLERANCE = 0.05  # how far the sum of a row may exceed 1 by rounding (bfloa
 
 
 class _Stream:
-    """Patterns computed elsewhere, read once, one item per document, in the order of the documents.
-
-    ``n_read`` is the number of documents whose patterns were read or skipped.
-    """
+    """Patterns computed elsewhere, read once, one item per document, in the order of the documents."""
 
     def __init__(self, items: Iterator[Any], name: str) -> None:
         self._items, self._name = items, name
-        self.n_read = 0
+        self.n_read = 0  # documents whose patterns were read or skipped
 
     def next(self, length: int) -> list[Tensor]:
         """The patterns of the next document on its first ``length`` tokens, by layer."""
@@ -63,7 +60,6 @@ class _Stream:
         return [pattern[:, :, :length, :length] for pattern in patterns]
 
     def skip(self) -> None:
-        """Leave out the patterns of the next document."""
         next(self._items, None)
         self.n_read += 1
 

@@ -27,11 +27,9 @@ def draw_frame(size: int, width: int, draw: torch.Generator) -> Tensor:
 
 
 def rotate_weight(weight: Tensor, draw: torch.Generator) -> Tensor:
-    """O W for a random rotation O, from W of shape (dim, width), in float64.
-
-    If W = Q R with orthonormal columns Q, then O Q is uniformly distributed among the matrices with
-    orthonormal columns. So a random frame times R is enough.
-    """
+    """O W for a random rotation O, from W of shape (dim, width), in float64."""
+    # If W = Q R with orthonormal columns Q, then O Q is uniformly distributed among the matrices with
+    # orthonormal columns. So a random frame times R is enough.
     r: Tensor = _torch.linalg.qr(weight.double()).R
     return draw_frame(weight.shape[0], weight.shape[1], draw) @ r
 

@@ -190,8 +190,7 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
     # registered with the attention interface, which fixes the parameters; no weights are returned
-    call = AttentionCall(module, query, key, value, attention_mask, options)
-    return current_tap().attend(call), None
+    return current_tap().attend(AttentionCall(module, query, key, value, attention_mask, options)), None
 
 
 _interface.register(IMPLEMENTATION, _attend)
@@ -270,12 +269,9 @@ def uses_interface(model: Any) -> bool:
 
 @contextmanager
 def deferred(tap: Tap) -> Generator[None]:
-    """Ctrl-C and SIGTERM wait for the next layer or the end, so that the model is always switched back.
-
-    Otherwise Python may raise their exception while a hook or a mode of PyTorch is being removed. Only the
-    main thread receives these signals.
-    """
-    if current_thread() is not main_thread():
+    """Ctrl-C and SIGTERM wait for the next layer or the end, so that the model is always switched back."""
+    # Otherwise Python may raise their exception while a hook or a mode of PyTorch is being removed.
+    if current_thread() is not main_thread():  # which alone receives these signals
         yield
         return
     handlers: dict[int, Any] = {

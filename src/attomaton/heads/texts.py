@@ -74,8 +74,7 @@ class BegunVocabulary(Vocabulary):
         """The ids of all texts, one text after the other, and the offsets between which each text is."""
         offsets, ids = super().encode_all(texts)
         begin = np.array(self.before, np.int32)
-        n_texts = len(offsets) - 1
-        begun = np.insert(ids, np.repeat(offsets[:-1], len(begin)), np.tile(begin, n_texts))
+        begun = np.insert(ids, np.repeat(offsets[:-1], len(begin)), np.tile(begin, len(offsets) - 1))
         return offsets + len(begin) * np.arange(len(offsets)), begun
 
 

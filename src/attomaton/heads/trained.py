@@ -33,13 +33,7 @@ from attomaton.heads.model import (
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
 from attomaton.heads.rotations import draw_frame, make_generator
 from attomaton.heads.transformer import Transformer
-from attomaton.training.checkpoints import (
-    CHECKPOINTS,
-    TRACE_FILE,
-    TRAINING_FOLDER,
-    read_checkpoint,
-    read_trace,
-)
+from attomaton.training import checkpoints
 from attomaton.training.models.attention import combine_factors
 from attomaton.training.models.deep import DeepModel, LayerParameters, group_parameters, split_parameters
 from attomaton.training.models.heads import Tied, TokenId, Untied
@@ -220,19 +214,19 @@ def is_run(folder: Path) -> bool:
     # a run folder of attomaton, with or without a training; a config.json means a model of another library
     if (folder / "config.json").exists():
         return False
-    return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
+    return (folder / checkpoints.TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
 
 
 def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
     # the trace in a run folder; the manifest of the training names its model, and so the kind of the trace
-    training = Path(folder) / TRAINING_FOLDER
-    if (training / TRACE_FILE).is_file():
+    training = Path(folder) / checkpoints.TRAINING_FOLDER
+    if (training / checkpoints.TRACE_FILE).is_file():
         settings = read_manifest(training, TRAINING).get("settings")
         model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
         kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
         if kind == "DeepModel":
-            return DeepTrace.load(training / TRACE_FILE)
-    return read_trace(folder if isinstance(folder, str) else Path(folder))
+            return DeepTrace.load(training / checkpoints.TRACE_FILE)
+    return checkpoints.read_trace(folder if isinstance(folder, str) else Path(folder))
 
 
 def open_checkpoint(
@@ -240,13 +234,13 @@ def open_checkpoint(
 ) -> "TheoryLayer | Transformer":
     """The first trial of a run at the step of a checkpoint; ``read`` returns the trace of the run folder."""
     path = Path(file).absolute()
-    if path.parent.name != CHECKPOINTS or path.parent.parent.name != TRAINING_FOLDER:
+    if path.parent.name != checkpoints.CHECKPOINTS or path.parent.parent.name != checkpoints.TRAINING_FOLDER:
         raise UnreadableModel(
             f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
     trace = read(path.parents[2])  # RUN
-    checkpoint = read_checkpoint(path)
+    checkpoint = checkpoints.read_checkpoint(path)
     parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} contains no parameters; restore it, or train again")

@@ -344,6 +344,5 @@ class Transformer:
         after = stream + normalise(layer.output_norm, written)
         if layer.feed is None:
             return after
-        read = stream if self.parallel else after
-        fed = layer.feed.apply(normalise(layer.feed_norm, read))
+        fed = layer.feed.apply(normalise(layer.feed_norm, stream if self.parallel else after))
         return after + normalise(layer.feed_output_norm, fed)

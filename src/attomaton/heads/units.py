@@ -48,7 +48,6 @@ class ModuleCall:
         return self.options["hidden_states"] if "hidden_states" in self.options else self.arguments[0]
 
     def on(self, inputs: Tensor) -> "ModuleCall":
-        """The call with other inputs."""
         if "hidden_states" in self.options:
             return replace(self, options={**self.options, "hidden_states": inputs})
         return replace(self, arguments=(inputs, *self.arguments[1:]))

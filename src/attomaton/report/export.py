@@ -149,8 +149,7 @@ class TokenTexts:
 
     def lists(self, offsets: Int64, tokens: Integers) -> Any:
         """A JSON list for each row, whose tokens are between two offsets."""
-        rows = join_rows(offsets, self.quoted.take(_arrow.array(tokens)), ", ")
-        return join_columns("[", rows, "]")
+        return join_columns("[", join_rows(offsets, self.quoted.take(_arrow.array(tokens)), ", "), "]")
 
 
 def as_text(values: Any) -> Any:

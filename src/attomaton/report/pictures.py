@@ -121,11 +121,10 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     """Draw the map of hard scores of the first query's tokens; ``name`` gives the text of a token."""
     tokens = choose_tokens(graphs)
     values = gather_scores(graphs, tokens)
-    caption = (
+    lines = wrap_caption(
         f"Hard scores of {len(tokens)} tokens (rows) under {len(graphs)} queries (columns). Blue tokens are "
         "preferred, orange tokens are beaten; an empty cell means no evidence."
     )
-    lines = wrap_caption(caption)
     with paper_style():
         figure = new_figure(ROW_INCHES * len(tokens) + AXES_INCHES + CAPTION_INCHES * len(lines))
         axis = figure.subplots()

@@ -60,8 +60,7 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
     """Draw the graph as PNG and PDF; ``name`` gives the text of a token."""
     boxes, height = lay_out_boxes(graph, name)
     drawn = {box.label.component: box for box in boxes if box.label.component is not None}
-    caption = _caption(graph, name, len(drawn))
-    lines = wrap_caption(caption)
+    lines = wrap_caption(_caption(graph, name, len(drawn)))
     with paper_style():
         figure = new_figure(height + TOP_MARGIN + CAPTION_LINE * len(lines) + CAPTION_GAP)
         axis = figure.subplots()
@@ -86,8 +85,8 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
         top = _add_boxes(labels, top, boxes) + LAYER_GAP
     n_hidden = len(graph.layers) - MOST_DRAWN_LAYERS
     if n_hidden > 0:
-        text = f"+ {count_noun(n_hidden, 'layer')} below"
-        top = _add_boxes([Label(text, "note")], top, boxes) + LAYER_GAP
+        note = Label(f"+ {count_noun(n_hidden, 'layer')} below", "note")
+        top = _add_boxes([note], top, boxes) + LAYER_GAP
     return boxes, top - LAYER_GAP
 
 
@@ -96,8 +95,7 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
         return Label(drawable(name(int(graph.tokens[rows[0]])), LONE_CHARACTERS), "token", component)
-    shown = rows[:SHOWN_TIES]
-    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_CHARACTERS) for row in shown)
+    best = ", ".join(drawable(name(int(graph.tokens[row])), TIED_CHARACTERS) for row in rows[:SHOWN_TIES])
     ellipsis = f" … ({len(rows):,} tie)" if len(rows) > SHOWN_TIES else ""
     return Label(best + ellipsis, "tie", component)
 

@@ -108,10 +108,7 @@ class Settings:
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """The settings of a configuration of one of ``FAMILIES``, as ``transformers`` reads them.
-
-    A key that is neither read nor harmless is refused by name: it may change what the model computes.
-    """
+    """The settings of a configuration of one of ``FAMILIES``, as ``transformers`` reads them."""
     values = ConfigObject(config)
     family = values.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
@@ -132,7 +129,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
         )
     parsers = {"gpt2": _parse_gpt2, "gpt_neo": _parse_gpt_neo, "gpt_neox": _parse_neox}
     settings = parsers[family](values) if family in parsers else _parse_llama(values, family)
-    values.finish(family)
+    values.finish(family)  # refuses a key that is neither read nor harmless
     if settings.n_heads > MOST_HEADS:
         raise UnreadableModel(f"it has {settings.n_heads:,} heads in a layer, more than {MOST_HEADS:,}")
     if max(settings.inner, settings.n_heads * settings.width) > WIDEST * settings.dim:
@@ -175,8 +172,8 @@ def _read_sizes(values: ConfigObject, name: str) -> Settings:
     )
 
 
-# size / divisor, or an error that names their keys.
 def _divide(size: int, divisor: int, size_key: str, divisor_key: str) -> int:
+    # size / divisor, or an error that names their keys
     if size % divisor:
         raise UnreadableModel(f"{size_key} {size} is not a multiple of {divisor_key} {divisor}")
     return size // divisor
@@ -232,11 +229,10 @@ def _parse_llama(values: ConfigObject, family: str) -> Settings:
         rotated_share = values.real("partial_rotary_factor", default=1.0, most=1.0)
         rotated_share = rope.real("partial_rotary_factor", default=rotated_share, most=1.0)
     theta = values.real("rope_theta", default=1e4)
-    has_biases = family in ("llama", "qwen3", "olmo2")
     return replace(
         sizes,
         rotary=_read_rotary(values, rope, sizes.width, theta, rotated_share),
-        biased=has_biases and values.flag("attention_bias", default=False),
+        biased=family in ("llama", "qwen3", "olmo2") and values.flag("attention_bias", default=False),
         feed_biased=family == "llama" and values.flag("mlp_bias", default=False),
         windows=_read_windows(values, family, sizes.n_layers),
     )

@@ -262,11 +262,9 @@ FAMILY_NAMES = {
 
 
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
-
-    Weights are shared, not copied.
-    """
+    """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run."""
     config: Any = model.config
     settings = parse_settings(cast("Any", config if isinstance(config, dict) else config.to_dict()))
+    # shared, not copied
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return build_model(settings, tensors, type(model).__name__, dtype)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import safetensors
 from torch import Tensor
@@ -38,13 +38,17 @@ def map_file(path: Path) -> dict[str, Tensor]:
             raise UnreadableModel(brief(str(error))) from error
 
 
-def parse_json(text: bytes, subject: str) -> Any:
+def parse_json(stream: BinaryIO, most: int) -> Any:
+    # the value in a file of at most this number of bytes
+    text = stream.read(most + 1)
+    if len(text) > most:
+        raise UnreadableModel(f"it has more than {most:,} bytes, too many for such a file")
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
-        raise UnreadableModel(f"{subject} is nested too deeply") from error
+        raise UnreadableModel("it is nested too deeply") from error
     except ValueError as error:  # from UTF-8, JSON, or too many digits
-        raise UnreadableModel(f"{subject} is not JSON ({brief(str(error))})") from error
+        raise UnreadableModel(f"it is not JSON ({brief(str(error))})") from error
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,10 +67,7 @@ def _no_constant(name: str) -> Any:
 
 def read_json(path: Path) -> dict[str, Any]:
     with named(path, "cannot be used"), open_regular(path) as stream:
-        text = stream.read(CONFIG_BYTES + 1)
-        if len(text) > CONFIG_BYTES:
-            raise UnreadableModel(f"it has more than {CONFIG_BYTES:,} bytes, too many for a configuration")
-        record = parse_json(text, "it")
+        record = parse_json(stream, CONFIG_BYTES)
         if not isinstance(record, dict):
             raise UnreadableModel("it is not a JSON object")
         return cast("dict[str, Any]", record)

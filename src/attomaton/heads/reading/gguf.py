@@ -134,7 +134,6 @@ class GGUFFile:
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
     def blocks_of(self, name: str) -> BlockFormat:
-        """How the numbers of this tensor are stored."""
         with needing("a GGUF file"):
             import gguf
         library: Any = gguf
@@ -328,8 +327,7 @@ class GGUFWeights(Mapping[str, Tensor]):
         weight = self._file.read(stored)
         if self._file.architecture == "llama" and (".attn_q." in stored or ".attn_k." in stored):
             key = "attention.head_count_kv" if ".attn_k." in stored else "attention.head_count"
-            heads = self._file.get(key) or self._file.get("attention.head_count")
-            return _unpermute(weight, heads, stored)
+            return _unpermute(weight, self._file.get(key) or self._file.get("attention.head_count"), stored)
         if self._file.architecture == "gemma3" and stored.endswith("norm.weight"):
             return weight - 1  # transformers adds 1
         return weight

@@ -47,7 +47,6 @@ class HeaderReader:
         self.position = 0
 
     def read(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
         if size > len(self.content) - self.position:
             raise UnreadableModel("the file ends within its header")
         self.position += size
@@ -55,8 +54,8 @@ class HeaderReader:
 
     def number(self, number_format: str) -> Any:
         """A number in this format of ``struct``, such as "I" for u32 and "Q" for u64."""
-        packed = self.read(struct.calcsize(f"<{number_format}"))
-        return struct.unpack(f"<{number_format}", packed)[0]
+        layout = struct.Struct(f"<{number_format}")
+        return layout.unpack(self.read(layout.size))[0]
 
     def count(self, entries: str) -> int:
         """How many keys or tensors the file lists; ``entries`` is their noun in an error."""

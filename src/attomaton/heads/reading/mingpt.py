@@ -26,10 +26,7 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
     """The model of a file; its layers are those of GPT-2, with weight matrices stored transposed."""
     file = Path(path)
     with named(file, "is not a minGPT model"), open_regular(file) as stream:
-        text = stream.read(MOST_MINGPT_BYTES + 1)
-        if len(text) > MOST_MINGPT_BYTES:
-            raise UnreadableModel(f"it has more than {MOST_MINGPT_BYTES:,} bytes")
-        entries = _as_object(parse_json(text, "it"))
+        entries = _as_object(parse_json(stream, MOST_MINGPT_BYTES))
         config = _as_object(entries.pop("config", None))
         sizes = {name: config.get(name) for name in MINGPT_SIZES} | {"n_positions": config.get("block_size")}
         settings = parse_settings({**sizes, "tie_word_embeddings": False, "model_type": "gpt2"})

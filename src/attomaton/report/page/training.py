@@ -80,11 +80,9 @@ def _follow_trajectory(trace: Any) -> list[list[float]]:
     steps, paths = follow_trials(trace)
     curves: list[list[list[float]]] = []
     for path in paths:
-        weights = [path.weights_at(step) for step in steps]
-        norms = [inner(matrix, matrix) ** 0.5 for matrix in weights]
+        norms = [inner(weights, weights) ** 0.5 for weights in map(path.weights_at, steps)]
         curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
-    mean = np.mean(curves, axis=0).tolist()
-    return [[step, *values] for step, values in zip(steps, mean, strict=True)]
+    return [[step, *values] for step, values in zip(steps, np.mean(curves, axis=0).tolist(), strict=True)]
 
 
 def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
