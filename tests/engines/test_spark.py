@@ -98,7 +98,7 @@ def test_learn_and_the_command(make_engine, tmp_path):
 @pytest.mark.slow  # starts Spark in a process of its own
 def test_little_memory_is_enough_to_start(tmp_path):
     write_shards(tmp_path / "shards", draw_text(6, 200), 60, 2)
-    command = "learn shards --window 8 --engine spark --memory 256MB --json".split()
+    command = ["learn", "shards", "--window", "8", "--engine", "spark", "--memory", "256MB", "--json"]
     ran = subprocess.run(
         [sys.executable, "-m", "attomaton", *command],
         cwd=tmp_path,

@@ -42,7 +42,7 @@ def parse_json(stream: BinaryIO, most: int) -> Any:
     # the value in a file of at most this number of bytes
     text = stream.read(most + 1)
     if len(text) > most:
-        raise UnreadableModel(f"it has more than {most:,} bytes, too many for such a file")
+        raise UnreadableModel(f"it has more than {most:,} bytes, too many for a JSON file of a model")
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
