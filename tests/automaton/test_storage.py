@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.automaton.runs import stored
 from attomaton.base.artifacts import Run, parted, runs, write_run
 from attomaton.base.artifacts.manifests import seal
-from attomaton.base.errors import CorruptRun, UnwritablePlace
+from attomaton.base.errors import CorruptRun, UnsupportedOption, UnwritablePlace
 
 FILES = {
     "manifest.json", "vocabulary.json", "coverage.json", "queries.parquet",
@@ -162,3 +162,10 @@ def test_what_is_not_ours_in_a_run_folder_keeps_it_from_being_replaced(run, text
         at.learn(text, window=3, out=run, overwrite=True)
     assert (run / "report.html").read_text() == "a page that somebody wrote"
     assert at.Automaton.load(run).n_tokens == 4
+
+
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_an_empty_path_is_not_the_working_directory(nothing):
+    for load in (at.Automaton.load, at.ChoiceFit.load):
+        with pytest.raises(UnsupportedOption, match="give a path"):
+            load(nothing)

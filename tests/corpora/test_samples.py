@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange
+from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 
 documents_strategy = st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=6)
 
@@ -60,7 +60,7 @@ def test_n_tokens_defaults_to_the_largest_id():
         (lambda: at.Samples.from_arrays([0.5], [0, 1], [0]), InvalidSamples, "values must be a one-dimensional array of integers, not float64"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 2, 1], [0, 0]), InvalidSamples, "offsets must run from 0 to 2"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 3, 2], [0, 0]), InvalidSamples, "sample 1 ends before it starts"),
-        (lambda: at.Samples.from_windows([0, 1], window=0), InvalidSamples, "give a whole number, 1 or more"),
+        (lambda: at.Samples.from_windows([0, 1], window=0), UnsupportedOption, "window is 0; give a whole number, 1 or more"),
         (lambda: at.Samples.from_windows([0, 5], window=2, n_tokens=2), TokenOutOfRange, "position 1 of the stream"),
         (lambda: at.Samples.from_windows([0, 1], window=1, documents=[0, 1]), InvalidSamples, "document offsets must run from 0 to 2"),
         (lambda: at.Samples.from_lists([[3_000_000]], [0]), InvalidSamples, "must be from 0 to 2,097,152"),

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import check_path
 from attomaton.base.ranges import RangeReader
 from attomaton.base.stores import NothingThere, open_system, reaching, replaced_error
 
@@ -181,7 +182,7 @@ def as_path(path: "str | PathLike[str] | RemotePath") -> AnyPath:
     """A URL as a :class:`RemotePath`, anything else as a path."""
     if isinstance(path, RemotePath):
         return path
-    text = fspath(path)
+    text = check_path(path, "path")
     return RemotePath(text) if isinstance(path, str) and is_url(text) else Path(text)
 
 

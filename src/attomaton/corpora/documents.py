@@ -7,9 +7,9 @@ import numpy as np
 
 from attomaton.base.borders import check_ids, check_int32, check_int64, check_offsets, check_size, trusted
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange
-from attomaton.base.options import settle
+from attomaton.base.options import settle, whole_number
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped, checked_window
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
@@ -43,7 +43,7 @@ class Documents:
 
     def windows(self, window: int) -> Samples:
         """Make samples: each token with up to ``window`` preceding tokens of its document as context."""
-        samples = self.as_chunk.samples(min(checked_window(window), len(self.ids)))
+        samples = self.as_chunk.samples(min(whole_number(window, "window", least=1), len(self.ids)))
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
 
     @property

@@ -170,7 +170,7 @@ class Samples(Tabular):
         """
         stream = _integers(ids, "ids")
         borders = _integers([0, len(stream)] if documents is None else documents, "documents")
-        longest = min(checked_window(window), len(stream))
+        longest = min(whole_number(window, "window", least=1), len(stream))
         _check_sample_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream)
         check_range(stream, size, lambda index: f"position {index} of the stream")
@@ -253,13 +253,6 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
         raise InvalidSamples(f"{name} contains {numbers.max()}, which does not fit int64; correct the number")
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
-
-
-def checked_window(window: object) -> int:  # at least 1
-    try:
-        return whole_number(window, "window", least=1)
-    except UnsupportedOption as error:
-        raise InvalidSamples(f"window is {show(window)}; give a whole number, 1 or more") from error
 
 
 # Refuses offsets of `item`s (samples or documents) that do not rise from 0 to the number of ids.
