@@ -110,7 +110,7 @@ def _wrong_priorities(evidence: Evidence) -> str:
     cause = need_log_loss(evidence) or need_mass_head(evidence)
     advice = (
         f"{cause}, so training may converge to other tokens (see the claim 'local direction'); use "
-        "log-loss with the token-id or tied head"
+        "log-loss with the token-id or tied readout"
         if cause
         else "training is too short, or steps are too large; take more steps, or reduce step_size"
     )

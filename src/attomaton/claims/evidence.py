@@ -28,7 +28,7 @@ FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 # If less attention than this is below the highest component, it underflows: normalised steps are 0/0.
 LEAST_MASS = 1e-290
 
-# The least mass with a tied head, whose C Eᵀ is the identity only up to rounding.
+# The least mass with a tied readout, whose C Eᵀ is the identity only up to rounding.
 LEAST_MASS_TIED = 1e-20
 
 

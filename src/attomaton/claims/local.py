@@ -267,7 +267,9 @@ def need_decided(evidence: Evidence) -> str:
             "in no trial is the selection of tokens final: selected tokens still lose attention, others keep "
             "theirs, or W(0) still has an effect"
         )
-    near = "W is not yet near the direction of the selected tokens in any trial"
+    near = (
+        "in no trial is W near the solution of the Graph-SVM in which the tokens that the model selects win"
+    )
     return "" if evidence.once(_find_local).judged.any() else near
 
 

@@ -47,8 +47,9 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Parameters
     ----------
     automata : Automaton or sequence of Automaton
-        One automaton per trial (:func:`~attomaton.claims.limits.solve_trials`). A single automaton must come
-        from the corpus of all trials; it is then solved again with the embeddings of each trial.
+        One automaton per trial (:func:`~attomaton.claims.limits.solve_trials`). If you give a
+        single automaton, all trials must have its corpus; it is solved again with the embeddings of each
+        trial.
     trace : Trace
         The training run.
 

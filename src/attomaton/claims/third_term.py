@@ -119,7 +119,7 @@ def count_to_late(evidence: Evidence, *_: object) -> int:
 
 
 def need_steady_head(evidence: Evidence) -> str:
-    """Condition: rounding errors of a tied head do not grow along the path."""
+    """Condition: rounding errors of a tied readout do not grow along the path."""
     trace = evidence.trace
     if not isinstance(trace.model.head, Tied):
         return ""

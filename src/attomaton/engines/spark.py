@@ -80,8 +80,8 @@ class SparkEngine:
         The Spark master, such as ``local[2]`` or ``spark://host:7077``; the default is the active session, or
         ``local``.
     memory : str or int, optional
-        Memory of a local session; the default is 60 % of the machine's memory. The memory of a cluster is
-        configured on the cluster.
+        Memory of a local session; the default is 60 % of the available memory. The memory of a
+        cluster is configured on the cluster.
     threads : int, optional
         Threads of a local session; the default is all processors.
     progress : callable

@@ -93,7 +93,8 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
     out : str or Path
         The file to write, which must end in .pdf, .png or .svg. Its path is returned.
     limit : int, optional
-        The largest number of items of each board. None means 40 items, or 14 lines.
+        The largest number of items of each board, or of lines for a fit with ``by=``. None means 40 items, or
+        14 lines.
 
     Examples
     --------

@@ -131,7 +131,10 @@ class Expansion(WeightPath):
         return self.weights_along(_log_of_step(step))
 
     def weights_along(self, level: float) -> Float64 | csc_array:
-        """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
+        """level·W_svm + W_fin + R, plus the part of W(0) that training leaves.
+
+        Plain descent has level = ln t. Normalised descent and regularisation paths follow the same curve.
+        """
         weights = real_number(level, "level") * self.direction + self.finite + self.residual
         return weights if self.start is None else weights + self.start.weights
 

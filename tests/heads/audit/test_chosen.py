@@ -109,7 +109,7 @@ def test_an_audit_of_some_heads_is_resumed_as_such(tmp_path):
     assert finished.is_partial
     assert "The audit was stopped: it has layers 0 to 0 of 3 layers." in str(finished)
     assert audit_heads(model, DOCUMENTS, work=tmp_path / "work", **options).table().equals(whole.table())
-    with pytest.raises(MismatchedParts, match="different: heads"):
+    with pytest.raises(MismatchedParts, match="differs in heads"):
         audit_heads(model, DOCUMENTS, work=tmp_path / "work", **options | {"heads": ["0.1"]})
 
 

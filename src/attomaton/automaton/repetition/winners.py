@@ -180,7 +180,10 @@ class Winners(Tabular):
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
-        """Predict the slopes d ln n / d ln t between two lengths, shape (K,), which tend to ``exponents``."""
+        """Predict the slope d ln m / d ln t of each token's count m between two text lengths, shape (K,).
+
+        With growing lengths, the slopes tend to ``exponents``.
+        """
         shares = self.shares_at([first, last])
         with np.errstate(divide="ignore", invalid="ignore"):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)

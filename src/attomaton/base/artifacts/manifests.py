@@ -129,9 +129,9 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
     except UnreadableSource:
         raise  # a store that does not answer
     except (OSError, ValueError, RecursionError) as error:
-        raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
+        raise CorruptRun(f"{path} cannot be read ({error}); write the {kind.noun} again") from error
     if not isinstance(manifest, dict):
-        raise CorruptRun(f"{path} is not a manifest of attomaton; write the run again")
+        raise CorruptRun(f"{path} is not a manifest of attomaton; write the {kind.noun} again")
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
         raise CorruptRun(f"{folder} has format {record.get('format')}, not format {FORMAT}; write it again")

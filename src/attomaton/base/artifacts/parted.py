@@ -106,7 +106,9 @@ class PartedTable:
     def __post_init__(self) -> None:
         rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
-            raise CorruptRun(f"the manifest of {self.folder} has no row group size; write the run again")
+            raise CorruptRun(
+                f"the manifest of {self.folder} has a row group size below 1; write the run again"
+            )
         if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(f"the partitions of {self.folder} do not match its index; write the run again")
 

@@ -300,7 +300,7 @@ class LogitFit(Tabular):
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion; with infinite estimates, of the supremum and the finite parameters."""
+        """Akaike's criterion. With infinite estimates: of the supremum, counting finite parameters only."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
     @property

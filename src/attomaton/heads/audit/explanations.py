@@ -315,8 +315,8 @@ class Bigram:
 class PMI:
     """Explain attention by pointwise mutual information of the query token and the attended token.
 
-    This is large if the attended token is likelier after the query token than anywhere else. ``counts`` come
-    from the documents to fit on. ``name`` is the name in tables.
+    This is large if the attended token is much likelier after the query token than in the whole corpus.
+    ``counts`` come from the documents to fit on. ``name`` is the name in tables.
 
     Examples
     --------

@@ -110,8 +110,8 @@ class FinishedLayers:
             entries = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
             different = [name for name in new if entries.get(name) != new[name]]
             raise MismatchedParts(
-                f"{folder} has finished layers of another audit (different: {', '.join(different)}); "
-                "repeat the call with the same arguments, or delete the folder to start again"
+                f"{folder} has finished layers of another audit, which differs in {', '.join(different)}; "
+                "call with the arguments of that audit, give another folder, or delete this one to begin anew"
             )
 
     def read(self) -> dict[int, HeadAudit]:

@@ -137,7 +137,10 @@ class HeadType:
             text += "; there are no random heads to compare with, so random weights may do the same"
         if not self.is_stable:
             first, second = self.halves
-            text += f"; by shares only, {first} in the first half of the documents and {second} in the second"
+            text += (
+                f"; by shares alone, without random heads, {first} in the first half of the documents and "
+                f"{second} in the second"
+            )
         return text
 
 

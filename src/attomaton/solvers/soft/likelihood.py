@@ -28,8 +28,9 @@ from attomaton.graphs.components import Components, count_strong_components
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
 NOT_ONE_CORPUS = (
-    "the choices and components come from different corpora: a choice set leaves its component, or no "
-    "choices connect it; give the samples from which the components were computed"
+    "the choices and components come from different corpora: a choice set has items of several "
+    "components, or the choices do not connect a component; give the samples from which the components "
+    "were computed"
 )
 # Largest known offset of a member of a choice set: multiplicities are 32-bit integers.
 MOST_ODDS = float(np.log(2**31 - 1))

@@ -62,8 +62,9 @@ class Compatibility:
         """Whether one W has all log-odds; raises ``UncertifiedSolution`` if neither answer is proved."""
         if not self.decided:
             raise UncertifiedSolution(
-                "the features are too close to linear dependence to decide whether one W has all log-odds "
-                f"(missed by {self.miss:.1e}; contradiction balanced to {self.balance:.1e})"
+                "the features are too close to linear dependence to decide whether one W gives all log-odds "
+                f"(relative error of the best W: {self.miss:.1e}; imbalance of the proof that there is none: "
+                f"{self.balance:.1e}); add features, or use features that depend less on each other"
             )
         return self.met
 

@@ -97,7 +97,7 @@ function showCoverage(automaton) {
   const embedded = Boolean(config.embeddings);
   const rows = [
     ["One layer of one head, whose weights W are trained as one matrix", "assumed"],
-    ["The output reads the attention mass on each token (token ids or a tied head)", "assumed"],
+    ["The output reads the attention mass on each token (token ids or a tied readout)", "assumed"],
     ["Log-loss, gradient descent with small enough steps", "assumed"],
     [
       "The label is in the context",
