@@ -324,9 +324,8 @@ def polar_factor(matrices: Tensor) -> Tensor:
     largest = matrices.abs().amax((1, 2), keepdim=True)
     svd: Any = cast("Any", torch.linalg).svd(_divide_by_size(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
-    is_positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(
-        matrices.dtype
-    )  # sorted: the first is largest
+    # Singular values are sorted: the first is the largest.
+    is_positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(matrices.dtype)
     return (left * is_positive[:, None]) @ right
 
 
