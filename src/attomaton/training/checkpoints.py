@@ -149,9 +149,8 @@ class TrainingFiles:
         """The last checkpoint with all records, if there is one; the log is written anew up to it."""
         checkpoint, self._previous = _read_checkpoints(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
-        artifacts.write_file(
-            self._lines, lambda draft: draft.write_text("".join(map(_log_line, records)), "utf-8")
-        )
+        lines = "".join(map(_log_line, records))
+        artifacts.write_file(self._lines, lambda draft: draft.write_text(lines, "utf-8"))
         return checkpoint
 
 
