@@ -48,8 +48,7 @@ class OwnScores:
 
         These are the score that this token has elsewhere, and the mean score of the first position.
         """
-        n = len(rows)
-        window = rows.window
+        n, window = rows.tokens.shape
         reads = self.reads
         # Which row of ``inputs`` each key reads: a token, the mean of all tokens, or the first position.
         tokens = _find_indices(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))

@@ -263,4 +263,7 @@ def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -
 
 def _name_stages(tell: Stages, step: str) -> Stages:
     # The stages of an audit, with the step before the name of each.
-    return replace(tell, begin=lambda stage: tell.begin(f"{step}: {stage}"))
+    def begin(stage: str) -> None:
+        tell.begin(f"{step}: {stage}")
+
+    return replace(tell, begin=begin)

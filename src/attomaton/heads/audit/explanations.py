@@ -457,8 +457,7 @@ class AttentionRung:
 
     def scores(self, rows: Rows) -> Float64:
         """Return the logarithm of the attention on each position, shape (n_rows, window)."""
-        n_rows = len(rows)
-        window = rows.window
+        n_rows, window = rows.tokens.shape
         default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
         floor = default if self.floor is None else self.floor
         samples = Samples.from_arrays(

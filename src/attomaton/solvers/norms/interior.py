@@ -313,8 +313,8 @@ class SpectralMethod:
         rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
         priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
         if not len(ties):
-            size = rows.shape[1]
-            return ConstraintFrame(priorities, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
+            n = rows.shape[1]
+            return ConstraintFrame(priorities, np.zeros((n, 0)), np.zeros((0, 0)), np.eye(n))
         basis, triangle = (np.asarray(factor, np.float64) for factor in qr(ties.T))
         return ConstraintFrame(
             priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :]
