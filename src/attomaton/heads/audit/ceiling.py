@@ -48,7 +48,8 @@ class OwnScores:
 
         These are the score that this token has elsewhere, and the mean score of the first position.
         """
-        n, window = rows.tokens.shape
+        n = len(rows)
+        window = rows.window
         reads = self.reads
         # Which row of ``inputs`` each key reads: a token, the mean of all tokens, or the first position.
         tokens = _find_indices(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))

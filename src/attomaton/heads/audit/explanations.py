@@ -457,7 +457,8 @@ class AttentionRung:
 
     def scores(self, rows: Rows) -> Float64:
         """Return the logarithm of the attention on each position, shape (n_rows, window)."""
-        n_rows, window = rows.tokens.shape
+        n_rows = len(rows)
+        window = rows.window
         default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
         floor = default if self.floor is None else self.floor
         samples = Samples.from_arrays(

@@ -308,17 +308,7 @@ class SpectralMethod:
 
     @cached_property
     def frame(self) -> "ConstraintFrame":
-        """The constraints; a QR decomposition of the ties separates the fixed from the free subspace."""
-        problem = self.problem
-        rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
-        priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
-        if not len(ties):
-            n = rows.shape[1]
-            return ConstraintFrame(priorities, np.zeros((n, 0)), np.zeros((0, 0)), np.eye(n))
-        basis, triangle = (np.asarray(factor, np.float64) for factor in qr(ties.T))
-        return ConstraintFrame(
-            priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :]
-        )
+        return _frame(self.problem)
 
     def start(self) -> Point:
         """A point with S = scale·I and X = I/size, which has trace 1."""
@@ -399,6 +389,17 @@ class ConstraintFrame(NamedTuple):
         """Multipliers of the ties for which D is nearest to −2 X₁₂ (X₁₂ = ``cross``), shape (n_ties,)."""
         target = -2.0 * cross.ravel() - self.priorities.T @ flow
         return np.asarray(solve_triangular(self.triangle, self.fixed.T @ target))
+
+
+def _frame(problem: FactoredProblem) -> ConstraintFrame:
+    """The frame of a problem; a QR decomposition of the ties separates the fixed from the free subspace."""
+    rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
+    priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
+    if not len(ties):
+        size = rows.shape[1]
+        return ConstraintFrame(priorities, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
+    basis, triangle = (np.asarray(factor, np.float64) for factor in qr(ties.T))
+    return ConstraintFrame(priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 
 def _trace_products(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:
