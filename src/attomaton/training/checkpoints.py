@@ -46,7 +46,7 @@ STEP_DIGITS = 12
 TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * STEP_DIGITS}.safetensors")
 
 # Longer numbers in the name of a file do not fit into int64.
-LONGEST_NUMBER = 18
+MOST_STEP_DIGITS = 18
 
 # In place of a digest in the first checkpoint.
 NO_CHECKPOINT = "none"
@@ -250,7 +250,7 @@ def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
 def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     """A checkpoint with its own records; it must follow the one with digest ``previous``, if given."""
     arrays, about = artifacts.read_arrays(file)
-    if not file.stem.isdecimal() or len(file.stem) > LONGEST_NUMBER:
+    if not file.stem.isdecimal() or len(file.stem) > MOST_STEP_DIGITS:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
     is_misnamed = about.get("step") != str(step)
