@@ -21,21 +21,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.base.artifacts import (
-    MANIFEST,
-    RUN,
-    TRAINING as KIND,
-    Building,
-    build_folder,
-    digest_file,
-    explained,
-    folders,
-    read_arrays,
-    read_sealed,
-    write_arrays,
-    write_file,
-    write_sealed,
-)
+from attomaton.base import artifacts
+from attomaton.base.artifacts import MANIFEST, RUN, TRAINING as KIND, Building, explained, folders
 from attomaton.base.artifacts.files import show_path
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
@@ -59,7 +46,7 @@ STEP_DIGITS = 12
 TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * STEP_DIGITS}.safetensors")
 
 # Longer numbers in the name of a file do not fit into int64.
-LONGEST_NUMBER = 18
+MOST_STEP_DIGITS = 18
 
 # In place of a digest in the first checkpoint.
 NO_CHECKPOINT = "none"
@@ -145,14 +132,14 @@ class TrainingFiles:
         with explained(folder):
             folder.mkdir(exist_ok=True)
             file = folder / f"{checkpoint.step:0{STEP_DIGITS}d}.safetensors"
-            written = write_arrays(file, arrays, about)
+            written = artifacts.write_arrays(file, arrays, about)
         self._previous = written["sha256"]
 
     def finish(self, trace: Trace | DeepTrace) -> None:
         """Write the complete trace as one file, and the manifest, which marks the run as complete."""
         folder = self._building.folder
         with explained(folder):
-            write_arrays(folder / TRACE_FILE, *trace.pack())
+            artifacts.write_arrays(folder / TRACE_FILE, *trace.pack())
             checkpoints = (folder / CHECKPOINTS).glob("*.safetensors")
             steps = sorted(path for path in checkpoints if path.stem.isdecimal())
             digests = self._building.digest_files([self._lines, folder / TRACE_FILE, *steps])
@@ -162,7 +149,8 @@ class TrainingFiles:
         """The last checkpoint with all records, if there is one; the log is written anew up to it."""
         checkpoint, self._previous = _read_checkpoints(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
-        write_file(self._lines, lambda draft: draft.write_text("".join(map(_log_line, records)), "utf-8"))
+        lines = "".join(map(_log_line, records))
+        artifacts.write_file(self._lines, lambda draft: draft.write_text(lines, "utf-8"))
         return checkpoint
 
 
@@ -183,7 +171,7 @@ def open_training(
         if finished:
             yield None, _read_checkpoints(run / TRAINING_FOLDER)[0]
             return
-        with build_folder(
+        with artifacts.build_folder(
             run / TRAINING_FOLDER,
             KIND,
             TRAINING_FILES,
@@ -206,7 +194,7 @@ def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     folders.check_replaceable(run, RUN, overwrite=False)
     run.mkdir(exist_ok=True)
     draft = run / lock.draft.name  # known to the next writer
-    write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
+    artifacts.write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
 def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
@@ -242,7 +230,7 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
 
 # The settings in the manifest of a finished run, or in the record of an unfinished one (below "about").
 def _read_settings(path: Path) -> dict[str, Any] | None:
-    record = read_sealed(path) or {}
+    record = artifacts.read_sealed(path) or {}
     about = record.get("about") if path.name == PARTIAL else record
     settings = cast("dict[str, Any]", about).get("settings") if isinstance(about, dict) else None
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else None
@@ -255,14 +243,14 @@ def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
         last = read_checkpoint(file, previous)
         records += last.records
-        previous = digest_file(file)
+        previous = artifacts.digest_file(file)
     return None if last is None else replace(last, records=tuple(records)), previous
 
 
 def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     """A checkpoint with its own records; it must follow the one with digest ``previous``, if given."""
-    arrays, about = read_arrays(file)
-    if not file.stem.isdecimal() or len(file.stem) > LONGEST_NUMBER:
+    arrays, about = artifacts.read_arrays(file)
+    if not file.stem.isdecimal() or len(file.stem) > MOST_STEP_DIGITS:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
     is_misnamed = about.get("step") != str(step)

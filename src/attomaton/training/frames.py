@@ -86,10 +86,8 @@ def _find_directions(batch: Trials, trial: int) -> Tensor:
 
 
 def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
-    """−|H|⁻¹ slope, shape (b, m): negative eigenvalues of the curvature H change sign, small ones are raised.
-
-    If no eigenvalue is negative or below the floor, this is −H⁻¹ slope, which needs no eigenvalues.
-    """
+    """−|H|⁻¹ slope, shape (b, m): negative eigenvalues of H change sign, small ones are raised."""
+    # If no eigenvalue is negative or below the floor, this is −H⁻¹ slope, which needs no eigenvalues.
     factor, failed = _linalg.cholesky_ex(curvature)
     # The pivots of H, which are the squares of the factor's diagonal, are compared in place of eigenvalues.
     if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
@@ -112,10 +110,7 @@ def search_line(
     project: Callable[[Tensor], Tensor],  # maps coordinates to the feasible set
     steepness: Callable[[Tensor, Tensor], Tensor],  # (slope, point) → distance from stationarity, (b,)
 ) -> tuple[Tensor, Tensor]:
-    """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks.
-
-    Returns the new coordinates, and which trials moved.
-    """
+    """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks."""
     slope, losses = frame.slope(point)
     start_steepness = steepness(slope, point)
     at_rest = (move == 0).all(-1)  # trials that have ended have no move
@@ -132,6 +127,7 @@ def search_line(
         if bool(accepted.all()):
             break
         fraction = torch.where(accepted, fraction, 0.5 * fraction)
+    # The new coordinates, and which trials moved.
     return torch.where(accepted[:, None], candidate, point), accepted & ~at_rest
 
 
@@ -145,10 +141,7 @@ def descend(
     tolerance: float,
     max_steps: int,
 ) -> Tensor:
-    """Newton's method for all trials at once, until the steepness of each is at most ``tolerance``.
-
-    A trial also ends if no fraction of its move is an improvement.
-    """
+    """Newton's method for all trials at once, until the steepness of each is at most ``tolerance``."""
     active = torch.ones(len(point), dtype=torch.bool)
     for _ in range(max_steps):
         slope, _ = frame.slope(point)
@@ -157,6 +150,7 @@ def descend(
             break
         move = find_move(point, slope) * active[:, None]
         point, has_moved = search_line(frame, point, move, project=project, steepness=steepness)
+        # A trial ends, too, if no fraction of its move is an improvement.
         active = active & has_moved
     return point
 

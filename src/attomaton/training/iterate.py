@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -49,9 +49,7 @@ class TrainingRun:
     store: Store | None
 
     @classmethod
-    def of(
-        cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
-    ) -> "TrainingRun":
+    def of(cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None) -> Self:
         """The run from the arguments of `train`, which are checked."""
         n_steps = whole_number(steps, "steps", most=MOST_TRAINING_STEPS)
         return cls(n_steps, step, Watch() if watch is None else watch, Store.of(out))

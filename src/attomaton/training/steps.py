@@ -19,6 +19,8 @@ from attomaton.base.options import Checked, checked, real_number, show
 # W, or K and Q, each of shape (n_trials, rows, columns). Gradients and states have this form too.
 Parameters = tuple[Tensor, ...]
 
+Moved = tuple[Parameters, Parameters]  # parameters and state after a step
+
 # The largest step size: above it, squares of the weights overflow at once.
 LARGEST_STEP = 1e300
 
@@ -58,9 +60,7 @@ class Step(Protocol):
         """The state before the first step."""
         ...
 
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
+    def move(self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int) -> Moved:
         """New parameters and new state; ``step`` counts from 0."""
         ...
 
@@ -130,9 +130,7 @@ class GradientDescent(_Momentum):
     momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
+    def move(self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int) -> Moved:
         """New parameters and running sums."""
         step_size = _size_at(self, step)
         if self.normalized:  # one norm per trial, over all its matrices
@@ -192,9 +190,7 @@ class Adam(Checked):
         """Zero running means of gradients and of their squares."""
         return tuple(torch.zeros_like(parameter) for parameter in (*parameters, *parameters))
 
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
+    def move(self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int) -> Moved:
         """New parameters and running means; without ε, those of gradients scaled up by ``RAISED_SCALE``."""
         beta_1, beta_2 = self.betas
         old_means, old_squares = state[: len(parameters)], state[len(parameters) :]
@@ -226,9 +222,7 @@ class _SteepestDescent(_Momentum):
     momentum: float = field(default=0.0, metadata=MOMENTUM)
     schedule: Callable[[int], float] | None = None
 
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
+    def move(self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int) -> Moved:
         """New parameters and running means."""
         step_size = _size_at(self, step)
         means = self._average(gradients, state)
@@ -307,9 +301,7 @@ class Muon(_Momentum):
         """Zero running means."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters)
 
-    def move(
-        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
-    ) -> tuple[Parameters, Parameters]:
+    def move(self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int) -> Moved:
         """New parameters and running means."""
         step_size = _size_at(self, step)
         means = self._average(gradients, state)
@@ -324,21 +316,18 @@ def polar_factor(matrices: Tensor) -> Tensor:
     largest = matrices.abs().amax((1, 2), keepdim=True)
     svd: Any = cast("Any", torch.linalg).svd(_divide_by_size(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
-    is_positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(
-        matrices.dtype
-    )  # sorted: the first is largest
+    # Singular values are sorted: the first is the largest.
+    is_positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(matrices.dtype)
     return (left * is_positive[:, None]) @ right
 
 
 def approximate_polar_factor(matrices: Tensor) -> Tensor:
-    """About U Vᵀ of each matrix, shape (b, m, n), with singular values from 0.7 to 1.2 instead of 1.
-
-    The polynomial of a matrix M = U Σ Vᵀ is a M + b (M Mᵀ) M + c (M Mᵀ)² M = U (a Σ + b Σ³ + c Σ⁵) Vᵀ.
-    """
+    """About U Vᵀ of each matrix, shape (b, m, n), with singular values from 0.7 to 1.2 instead of 1."""
     is_wide = matrices.shape[1] <= matrices.shape[2]
     wide = matrices if is_wide else matrices.transpose(1, 2)  # so that M Mᵀ is the smaller Gram matrix
     scaled = wide * RAISED_SCALE[wide.dtype]
     wide = _divide_by_size(scaled, (scaled * scaled).sum((1, 2), keepdim=True).sqrt())
+    # For M = U Σ Vᵀ this polynomial is a M + b (M Mᵀ) M + c (M Mᵀ)² M = U (a Σ + b Σ³ + c Σ⁵) Vᵀ.
     a, b, c = POLYNOMIAL
     for _ in range(POLYNOMIAL_ROUNDS):
         gram = wide @ wide.transpose(1, 2)

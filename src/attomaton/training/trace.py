@@ -108,14 +108,13 @@ class _Recorded(Tabular):
 
     def _table(self) -> pa.Table:
         """Columns step, trial (int64), loss and norm of the weights (float64); a row per record and trial."""
-        return table_of(
-            {
-                "step": np.repeat(self.steps, self.n_trials),
-                "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
-                "loss": self.losses.ravel(),
-                "norm": self._norms().ravel(),
-            }
-        )
+        columns: dict[str, Any] = {
+            "step": np.repeat(self.steps, self.n_trials),
+            "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
+            "loss": self.losses.ravel(),
+            "norm": self._norms().ravel(),
+        }
+        return table_of(columns)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw loss and norm of the weights by step, mean ± standard deviation over trials.
@@ -289,9 +288,7 @@ class Trace(_Recorded):
         return arrays, {"holds": self._content, "n_tokens": n_tokens, "about": about}
 
     @classmethod
-    def _unpack(
-        cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]
-    ) -> "Trace":
+    def _unpack(cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]) -> Self:
         corpora = read_corpora(arrays, metadata)
         corpus_of_trial = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
         check_ids(corpus_of_trial, len(corpora), "corpus_of_trial")
@@ -385,9 +382,7 @@ class DeepTrace(_Recorded):
         return arrays, {"holds": self._content, "n_tokens": n_tokens, "about": about}
 
     @classmethod
-    def _unpack(
-        cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]
-    ) -> "DeepTrace":
+    def _unpack(cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]) -> Self:
         n_tokens = json.loads(metadata["n_tokens"])
         if not isinstance(n_tokens, int):
             raise TypeError("n_tokens is not a whole number")

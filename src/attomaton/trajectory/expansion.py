@@ -91,8 +91,7 @@ class Expansion(WeightPath):
         terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
         sizes = [(name, f"{inner(term, term) ** 0.5:.6g}") for name, term in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
-        outlook = f"The error falls like t^-{self.rate:.3g}."
-        outcome = Signal(self.caveat or outlook, good=not self.caveat)
+        outcome = Signal(self.caveat or f"The error falls like t^-{self.rate:.3g}.", good=not self.caveat)
         return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), outcome]
 
     @property

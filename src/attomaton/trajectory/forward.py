@@ -301,10 +301,7 @@ def _check_start(start: Any, dim: int) -> Any:
 
 
 def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
-    """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there.
-
-    It moves a score by at most the share of the query in the samples; small problems get the full warm-up.
-    """
+    """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there."""
     problem = loss.problem
     query = problem.component[problem.winner]
     entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
@@ -318,6 +315,8 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     batch = np.empty(len(entries), np.int64)
     batch[largest_first] = n_batches * middles // max(sizes.sum(), 1)
     masks = [batch == index for index in np.unique(batch)]
+    # A step moves a score by at most the share of the query in the samples; small problems get the full
+    # warm-up.
     return [(mask, float(shares[mask].max()) if is_large else 1.0) for mask in masks]
 
 

@@ -173,15 +173,13 @@ def _find_path_dependent(priorities: Priorities, block: Int64) -> Bool:
 
 
 def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> Bool:
-    """Tight edges on which every set of multipliers is zero, shape (n_order,).
-
-    Multipliers may change along a cycle of tight edges: up on any edge in its own direction, and down against
-    it on edges with a positive multiplier. An edge at zero can be raised exactly if such a cycle contains it,
-    that is, if its ends are in one strong component of the graph of allowed changes.
-    """
+    """Tight edges on which every set of multipliers is zero, shape (n_order,)."""
     tight = np.flatnonzero(priorities.tight)
     above, below = priorities.above[tight], priorities.below[tight]
     is_positive = multipliers[tight] > POSITIVE
+    # Multipliers may change along a cycle of tight edges: up on any edge in its own direction, and down
+    # against it on edges with a positive multiplier. An edge at zero can be raised exactly if such a cycle
+    # contains it, that is, if its ends are in one strong component of the graph of allowed changes.
     heads = np.concatenate([above, below[is_positive]])
     tails = np.concatenate([below, above[is_positive]])
     graph = csr_array((np.ones(len(heads), np.int8), (heads, tails)), shape=(size, size))
@@ -293,13 +291,11 @@ class EmbeddedResidual(Residual):
 def solve_embedded(
     components: Components, priorities: Priorities, basis: Basis, direction: Float64
 ) -> EmbeddedResidual:
-    """R in the coordinates of the basis, where W_svm is ``direction``.
-
-    R is zero along cyclic axes and outside the span of the tight edges.
-    """
+    """R in the coordinates of the basis, where W_svm is ``direction``."""
     above, below = find_ends(components)  # a node of each component stands for it
     kappa = priorities.kappa
     directions = basis.nodes[above] - basis.nodes[below]
+    # R is zero along cyclic axes and outside the span of the tight edges.
     directions[:, : basis.n_cyclic] = 0.0
     tight = np.flatnonzero(priorities.tight)
     degenerate = np.zeros(len(kappa), bool)
@@ -320,14 +316,12 @@ def solve_embedded(
 
 
 def find_zero_multipliers(directions: Float64, target: Float64) -> Bool:
-    """Which directions a have α = 0 under all multipliers α ≥ 0 with Σ α a = target, shape (n_tight,).
-
-    Independent directions have one α. Otherwise one linear program decides: raise as many multipliers as
-    possible to a small positive value.
-    """
+    """Which directions a have α = 0 under all multipliers α ≥ 0 with Σ α a = target, shape (n_tight,)."""
     size = len(directions)
     if not size:
         return np.zeros(0, bool)
+    # Independent directions have one α. Otherwise one linear program decides: raise as many multipliers as
+    # possible to a small positive value.
     axes = find_span(directions)
     smallest = PRESSED * max(float(np.abs(target).max()), 1e-300)
     if len(axes) == size:  # independent

@@ -94,11 +94,9 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
 
 
 def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
-    """A bound on the curvature at any weights; without a basis, for orthonormal embeddings.
-
-    Orthonormal: half a query's share of samples, since no eigenvalue of diag p − p pᵀ exceeds ½. Otherwise
-    the mean over samples of the longest difference to the label, squared.
-    """
+    """A bound on the curvature at any weights; without a basis, for orthonormal embeddings."""
+    # With a basis, the mean over samples of the longest difference to the label, squared. Without, half a
+    # query's share of samples, since no eigenvalue of diag p − p pᵀ exceeds ½.
     if basis is not None:
         return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
     problem = loss.problem
@@ -169,11 +167,9 @@ def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int6
 
 
 def bound_any_sharpness(table: Float64) -> float:
-    """A bound on the curvature of the mean log-loss for these embeddings, for all samples and weights.
-
-    The curvature is a mean of covariances of e_x e_kᵀ over contexts: at most a quarter of the largest squared
-    distance, (2 ‖e‖)²‖e‖². With orthonormal embeddings no diag p − p pᵀ has an eigenvalue above ½.
-    """
+    """A bound on the curvature of the mean log-loss for these embeddings, for all samples and weights."""
+    # The curvature is a mean of covariances of e_x e_kᵀ over contexts: at most a quarter of the largest
+    # squared distance, (2 ‖e‖)²‖e‖². With orthonormal embeddings no diag p − p pᵀ has an eigenvalue above ½.
     if is_orthonormal(table):
         return 0.5
     return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2

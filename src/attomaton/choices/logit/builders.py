@@ -1,6 +1,7 @@
 """Build the choices of a conditional logit from long tables and from logistic regressions."""
 
 from collections.abc import Hashable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,7 @@ def multinomial_logit(
         raise InvalidSamples(f"no outcome is the reference {reference!r}; give a class that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
     has_columns = np.array([reference is None or name != str(reference) for name in classes])
-    columns = [
-        f"{name}: {label}" for name, has in zip(classes, has_columns, strict=True) if has for label in labels
-    ]
+    columns = [f"{name}: {label}" for name in compress(classes, has_columns) for label in labels]
     chosen = np.eye(len(classes))[[number_of[label] for label in outcome]]
     return choose_classes(matrix, has_columns, chosen, columns, counts)
 

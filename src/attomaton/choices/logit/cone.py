@@ -136,21 +136,18 @@ def classify(contrast: Float64, finite: Span, identified: Span, cone: Callable[[
 
 
 def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone) -> Any:
-    """Decide the class of each row of ``contrasts``, shape (n, n_parameters).
-
-    Equal directions outside S are decided once, those of dying pairs without a linear program.
-    """
+    """Decide the class of each row of ``contrasts``, shape (n, n_parameters)."""
     from scipy.spatial import cKDTree
 
     length = np.linalg.norm(contrasts, axis=1)
     kinds = np.full(len(contrasts), ContrastKind.FINITE, object)
-    kinds[np.linalg.norm(contrasts @ identified.complement, axis=1) > CLOSE * length] = (
-        ContrastKind.UNIDENTIFIED
-    )
+    is_outside = np.linalg.norm(contrasts @ identified.complement, axis=1) > CLOSE * length
+    kinds[is_outside] = ContrastKind.UNIDENTIFIED
     is_steep = np.linalg.norm(contrasts @ finite.complement, axis=1) > CLOSE * length
     infinite = np.flatnonzero(is_steep & (kinds == ContrastKind.FINITE))
     if not len(infinite):
         return kinds
+    # Equal directions outside S are decided once, those of dying pairs without a linear program.
     directions, number = distinct_directions(contrasts[infinite] @ cone.complement, digits=None)
     classes = np.full(len(directions), None, object)  # None: not decided yet
     tree: Any = cKDTree(cone.units)

@@ -127,24 +127,20 @@ def find_games_face(problem: ChoiceProblem) -> Face:
 
 
 def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:
-    """Coordinates in which alternatives near the border between chosen and others are far apart.
-
-    At the end of Newton's method only these have weight: in units of the information there, classes that
-    overlap by 10⁻⁹ of their range differ by about 1. None if there are too many rows.
-    """
+    """Coordinates that set alternatives near the border far apart; None if there are too many rows."""
+    # At the end of Newton's method only these have weight: in units of the information there, classes that
+    # overlap by 10⁻⁹ of their range differ by about 1.
     climb = NewtonClimb(most_steps=60, reach=np.inf, settled=1e-12, chord=False, basis=basis)
     last = climb.run(problem, None, np.zeros(problem.rows.n_parameters)).last
     return information_root(problem, last.point.probability, basis)
 
 
 def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Float64]:
-    """Rows that Newton's step hardly moves and whose survival a further step proves, and its last point.
-
-    Each step moves dying pairs apart by about 1, and others less and less. None if nothing is proved.
-    """
+    """Rows that Newton's step hardly moves and whose survival a further step proves, and its last point."""
     prove = NewtonClimb(most_steps=8, until_proof=True, patience=5)
     here = NewtonClimb(most_steps=0).run(problem, None, start).last
     sizes_tried = set[int]()
+    # Each step moves dying pairs apart by about 1, and others less and less.
     for _ in range(ATTEMPTS):
         utilities = here.step_utilities  # how far the step moves each row
         apart = np.abs(problem.situations.spread(utilities[problem.reference]) - utilities)
@@ -157,7 +153,7 @@ def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Fl
             if course.proof is not None:
                 return alive, course.last.point.beta
         here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.point.beta).last
-    return None, start
+    return None, start  # nothing was proved
 
 
 def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None) -> ConeProgram:
@@ -210,14 +206,12 @@ def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Floa
 
 
 def solve_cone(directions: Float64) -> ConeProgram:
-    """Find a w with A w ≥ 0 that raises all rows of A, the ``directions``, that such a w can raise.
-
-    A large program grows by the rows that its solution violates, then by rows at 0 that the rows proved to
-    survive do not span.
-    """
+    """Find a w with A w ≥ 0 that raises all rows of A, the ``directions``, that such a w can raise."""
     size = len(directions)
     if size <= 3 * PROGRAM_CHUNK:  # growing would need several programs
         return ConeProgram(*_solve_cone_at_once(directions), size)
+    # A large program grows by the rows that its solution violates, then by rows at 0 that the rows proved to
+    # survive do not span.
     use = np.zeros(size, bool)
     use[np.random.default_rng(0).choice(size, PROGRAM_CHUNK, replace=False)] = True
     while True:

@@ -283,9 +283,8 @@ class FirthFit(Tabular):
         if outside > CLOSE * np.linalg.norm(scaled):
             return FirthContrast(maximum.label, np.nan, np.nan, maximum, None)
         profile = Profile(self.climb, self.top, inside)
-        return FirthContrast(
-            maximum.label, unit * profile.estimate, unit * profile.error, maximum, profile, unit
-        )
+        value, error = unit * profile.estimate, unit * profile.error
+        return FirthContrast(maximum.label, value, error, maximum, profile, unit)
 
     def predict(self, rows: Any, situations: Situations) -> Float64:
         """The probability of each row of new situations; NaN where the data do not determine it."""
@@ -306,17 +305,16 @@ class FirthFit(Tabular):
     def _table(self) -> pa.Table:
         rows = self.contrasts
         low, high = zip(*(row.interval() for row in rows), strict=True) if rows else ((), ())
-        return table_of(
-            {
-                "parameter": [row.label for row in rows],
-                "estimate": [row.value for row in rows],
-                "standard_error": [row.standard_error for row in rows],
-                "low": list(low),
-                "high": list(high),
-                "p_value": [row.p_value for row in rows],
-                "maximum": [row.maximum.kind.value for row in rows],
-            }
-        )
+        columns: dict[str, Any] = {
+            "parameter": [row.label for row in rows],
+            "estimate": [row.value for row in rows],
+            "standard_error": [row.standard_error for row in rows],
+            "low": list(low),
+            "high": list(high),
+            "p_value": [row.p_value for row in rows],
+            "maximum": [row.maximum.kind.value for row in rows],
+        }
+        return table_of(columns)
 
     def _blocks(self) -> list[Block]:
         cells = list[list[str]]()

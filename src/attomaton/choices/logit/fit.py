@@ -543,14 +543,13 @@ class LogitFit(Tabular):
 
     def _table(self) -> pa.Table:
         rows = self.contrasts
-        return table_of(
-            {
-                "parameter": [row.label for row in rows],
-                "kind": [row.kind.value for row in rows],
-                "estimate": [row.value for row in rows],
-                **{name: [getattr(row, name) for row in rows] for name in NUMBERS},
-            }
-        )
+        columns: dict[str, Any] = {
+            "parameter": [row.label for row in rows],
+            "kind": [row.kind.value for row in rows],
+            "estimate": [row.value for row in rows],
+            **{name: [getattr(row, name) for row in rows] for name in NUMBERS},
+        }
+        return table_of(columns)
 
     def firth(self) -> FirthFit:
         """Estimate by Firth's penalised likelihood, which is finite for every identified parameter."""

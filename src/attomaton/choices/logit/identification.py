@@ -15,11 +15,9 @@ ROUNDING = 1e-8  # entries of the echelon form below this are rounding errors
 
 
 def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
-    """Vectors with few entries and the span of the columns of ``basis`` / ``scale``, one in each row.
-
-    The reduced echelon form of the basis with the largest entries as pivots. Each vector is divided by its
-    most frequent absolute value, so that columns whose sum never varies have entries 1.
-    """
+    """Vectors with few entries and the span of the columns of ``basis`` / ``scale``, one in each row."""
+    # The reduced echelon form of the basis with the largest entries as pivots. Each vector is divided by its
+    # most frequent absolute value, so that columns whose sum never varies have entries 1.
     rows = np.array(basis.T, np.float64)
     for number in range(len(rows)):
         remaining = np.abs(rows[number:])

@@ -166,12 +166,10 @@ def _curve(problem: ChoiceProblem, face: Bool | None, point: ClimbPoint) -> Info
 def measure_fall(
     problem: ChoiceProblem, face: Bool | None, probability: Float64, step_utilities: Float64
 ) -> tuple[float, float]:
-    """−min (x − x̄)·u over alternatives for the X u of a step u, and the least probability among them.
-
-    The only chosen alternative of a situation does not count.
-    """
+    """−min (x − x̄)·u over alternatives for the X u of a step u, and the least probability among them."""
     means = problem.situations.sum(probability * step_utilities)
     away = problem.situations.apply(np.subtract, step_utilities.copy(), means)
+    # The only chosen alternative of a situation does not count.
     counted = problem.pairs_of(face)
     if len(problem.shared):  # there other rows were chosen, and form pairs with the reference
         counted = counted.copy()
@@ -183,13 +181,11 @@ def measure_fall(
 
 
 def information_root(problem: ChoiceProblem, probability: Float64, basis: Float64) -> Float64 | None:
-    """R with R Rᵀ = H⁺ on the span of a basis, from the rows; None if these are too many.
-
-    The Gram matrix of the rows would square the condition.
-    """
+    """R with R Rᵀ = H⁺ on the span of a basis, from the rows; None if these are too many."""
     rows = problem.weighted_rows(probability, basis)
     if rows is None:
         return None
+    # The Gram matrix of the rows would square the condition.
     values, vectors = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-15 * values[:1])
     return basis @ (inverse[:, None] * vectors).T

@@ -24,15 +24,7 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.centring import AS_GIVEN, Centring, centre_columns
 from attomaton.choices.logit.curvature import DenseCurvature, GraphCurvature
 from attomaton.choices.logit.graph import GameGraph
-from attomaton.choices.logit.rows import (
-    CACHED_ITEMS,
-    BattleRows,
-    ChoiceRows,
-    DenseRows,
-    Situations,
-    SparseRows,
-    most_chosen,
-)
+from attomaton.choices.logit.rows import BattleRows, ChoiceRows, DenseRows, Situations, SparseRows
 from attomaton.choices.logit.untyped import csr_array, issparse, to_dense
 
 # Most columns with an information matrix, and most that are features: 2,000 take minutes, and the time
@@ -119,7 +111,7 @@ class ChoiceProblem:
             values, n_chosen = values[is_used], n_chosen[is_used]
             fixed = None if fixed is None else fixed[is_used]
         situations = Situations.from_sizes(n_used[n_used > 0])
-        rows, centring = _subtract_references(values, situations, most_chosen(situations, n_chosen))
+        rows, centring = _subtract_references(values, situations, situations.most_chosen(n_chosen))
         return cls(
             rows,
             n_chosen,
@@ -219,7 +211,7 @@ class ChoiceProblem:
     @cached_property
     def reference(self) -> Int64:
         """The most chosen row of each situation, shape (n_situations,)."""
-        return most_chosen(self.situations, self.counts)
+        return self.situations.most_chosen(self.counts)
 
     @cached_property
     def also_chosen(self) -> Bool:
@@ -330,7 +322,7 @@ class ChoiceProblem:
         if self.dense or not isinstance(rows, BattleRows):
             return None
         has_few_features = rows.n_parameters - rows.n_items <= MOST_BESIDE
-        if self.dense is None and not (rows.n_items > CACHED_ITEMS and has_few_features):
+        if self.dense is None and (rows.fits_cache or not has_few_features):
             return None
         return GameGraph(rows.first, rows.second, rows.n_items)
 

@@ -83,6 +83,15 @@ class Situations:
         """Views of the first, second, … alternative of all situations, if these are of equal size."""
         return [values[alternative :: self.size] for alternative in range(self.size or 0)]
 
+    def most_chosen(self, counts: Float64) -> Int64:
+        """The most chosen row of each situation, the first if there are several."""
+        rows = np.flatnonzero(counts > 0)
+        if len(rows) == len(self):  # one in each situation, which all have a choice
+            return rows
+        situation = rows // self.size if self.size else self.of_row[rows]
+        rows = rows[np.lexsort((rows, -counts[rows], situation))]
+        return rows[np.diff(np.sort(situation), prepend=-1) > 0]  # the first row of each situation
+
     def _reduce(self, operation: Any, values: Float64) -> Float64:
         if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation.reduceat(values, self.starts[:-1], axis=0) if len(self) else values[:0]
@@ -288,6 +297,11 @@ class BattleRows:
     def n_parameters(self) -> int:
         return self.n_items + len(self.features) + self.ties
 
+    @property
+    def fits_cache(self) -> bool:
+        """Whether a sum for each pair of items stays in the cache."""
+        return self.n_items <= CACHED_ITEMS
+
     @cached_property
     def _pair(self) -> Int64:
         """The number of the ordered pair of items of each battle."""
@@ -429,7 +443,7 @@ class BattleRows:
     def _sum_differences(self, weight: Float64) -> Float64:
         """Σ w (e_first − e_second), shape (n_items,); by pairs where all pairs fit into the cache."""
         size = self.n_items
-        if size <= CACHED_ITEMS:
+        if self.fits_cache:
             of_pairs = np.bincount(self._pair, weight, size**2).reshape(size, size)
             return of_pairs.sum(axis=1) - of_pairs.sum(axis=0)
         sums: Any = np.bincount(self.first, weight, size) - np.bincount(self.second, weight, size)
@@ -473,13 +487,3 @@ class BattleRows:
 
 
 ChoiceRows = DenseRows | SparseRows | BattleRows
-
-
-def most_chosen(situations: Situations, counts: Float64) -> Int64:
-    """The most chosen row of each situation, the first if there are several."""
-    rows = np.flatnonzero(counts > 0)
-    if len(rows) == len(situations):  # one in each situation, which all have a choice
-        return rows
-    situation = rows // situations.size if situations.size else situations.of_row[rows]
-    rows = rows[np.lexsort((rows, -counts[rows], situation))]
-    return rows[np.diff(np.sort(situation), prepend=-1) > 0]  # the first row of each situation

@@ -109,9 +109,8 @@ def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
     joins = None if face is None else problem.situations.sum(face.astype(np.float64)) > 1
     component = problem.graph.components(joins)
     curvature = problem.curvature(problem.even(face))
-    plain = GraphSpan(
-        component, problem.scale, np.zeros((len(problem.scale), 0)), curvature.least**0.5, 0.0, 0.0
-    )
+    no_aliases = np.zeros((len(problem.scale), 0))
+    plain = GraphSpan(component, problem.scale, no_aliases, curvature.least**0.5, 0.0, 0.0)
     aliases = curvature.aliases
     if not aliases.shape[1]:
         return plain

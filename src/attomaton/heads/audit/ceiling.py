@@ -8,7 +8,6 @@ their distance. :func:`find_ceiling` fits the first two kinds, then the pair tab
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -175,9 +174,8 @@ def _choose_table(
     unexplained = divergence(attention_held_out, log_softmax(scores[left_out], axis=-1)).sum()
     best = None
     for rank in RANKS:
-        start = 0.1 * rng.normal(
-            size=(pairs.n_queries + pairs.n_tokens, rank)
-        )  # small, but not a saddle at 0
+        # Small, but not 0, which is a saddle.
+        start = 0.1 * rng.normal(size=(pairs.n_queries + pairs.n_tokens, rank))
         table = fitted_on.fit(scores[~left_out], attention[~left_out], start)
         logs = log_softmax(scores[left_out] + held_out.scores(table), axis=-1)
         remaining = divergence(attention_held_out, logs).sum()
@@ -219,10 +217,6 @@ class RowPairs:
     def n_tokens(self) -> int:
         return self.by_token.shape[0]
 
-    @cached_property
-    def _tokens_of_keys(self) -> Any:
-        return self.by_token.T  # adds the factors of the tokens of each key
-
     def take(self, rows: Bool) -> "RowPairs":
         """Some of the rows; numbers stay."""
         return RowPairs.of(self.queries[rows], self.n_queries, self.tokens[rows], self.n_tokens)
@@ -234,7 +228,7 @@ class RowPairs:
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
         """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
-        of_tokens = self._tokens_of_keys @ table[self.n_queries :]
+        of_tokens = self.by_token.T @ table[self.n_queries :]  # adds the factors of the tokens of each key
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:

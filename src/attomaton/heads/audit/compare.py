@@ -95,9 +95,8 @@ def compare_audits(
     >>> compare_audits(audit, audit).difference.any()
     np.False_
     """
-    first, second = (
-        audit if isinstance(audit, HeadAudit) else HeadAudit.load(audit) for audit in (first, second)
-    )
+    first = first if isinstance(first, HeadAudit) else HeadAudit.load(first)
+    second = second if isinstance(second, HeadAudit) else HeadAudit.load(second)
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the two audits have no head in common; audit the same heads of both models")

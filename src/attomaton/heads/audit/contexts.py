@@ -17,7 +17,7 @@ from attomaton.base.tables import Float64, Int32, table_of
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.documents import read_audited
 from attomaton.heads.audit.excerpts import find_most_apart
 from attomaton.heads.audit.features import Features, climb_head
 from attomaton.heads.audit.fitting import divergence
@@ -27,7 +27,6 @@ from attomaton.heads.audit.rows import Rows
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
-from attomaton.heads.texts import read_for
 
 SHOWN_KEYS = 8  # keys of a context that are printed: those with the most attention
 
@@ -151,9 +150,8 @@ def show_head(
     source = model
     model = open_model(source)
     head = check_head(head, model.shape)
-    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents = list_documents(read, limit)
-    vocabulary = vocabulary or getattr(read, "vocabulary", None)
+    documents, read_vocabulary = read_audited([source], corpus, tokenizer, reading, limit)
+    vocabulary = vocabulary or read_vocabulary
     plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
     # Rows of this head only, so its index is 0.
     [recorded] = record_all(model, (), documents, settings, as_stages(progress), layers=[head.layer])

@@ -21,7 +21,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
-from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.documents import read_audited
 from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered, read_finished
 from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.pictures import draw_course
@@ -31,7 +31,6 @@ from attomaton.heads.audit.rungs import Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.audit.steps import ModelStep, check_alike, order_steps, path_text
 from attomaton.heads.model import Head
-from attomaton.heads.texts import read_for
 
 PRINTED_STEPS = 5  # steps that fit side by side in a printed table
 
@@ -132,11 +131,9 @@ class HeadCourse(Tabular):
     def _grid_of_heads(self, title: str, show: Callable[[int, int], str]) -> Grid:
         """A row per head and a column for some of the steps; ``show`` takes the index of step and head."""
         n_steps = len(self.steps)
-        columns = sorted({int(step) for step in np.linspace(0, n_steps - 1, PRINTED_STEPS).round()})
-        rows = [
-            (str(head), *(show(step, index) for step in columns)) for index, head in enumerate(self.heads)
-        ]
-        return Grid(title, ["head", *(f"step {self.steps[step]:,}" for step in columns)], rows)
+        shown = sorted({int(step) for step in np.linspace(0, n_steps - 1, PRINTED_STEPS).round()})
+        rows = [(str(head), *(show(step, index) for step in shown)) for index, head in enumerate(self.heads)]
+        return Grid(title, ["head", *(f"step {self.steps[step]:,}" for step in shown)], rows)
 
     def _show_rises(self, step: int, head: int) -> str:
         rises = self.audits[step].rises
@@ -208,9 +205,7 @@ def audit_course(
     tell = as_stages(progress)
     ordered = order_steps(models, steps)
     sources = [path_text(model) or model for model in models if not isinstance(model, ModelStep)]
-    read = read_for(sources, corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents = list_documents(read, limit)
-    vocabulary = getattr(read, "vocabulary", None)
+    documents, vocabulary = read_audited(sources, corpus, tokenizer, reading, limit)
     options: Any = {"random": random, "causal": causal, "settings": settings}
     options |= {"layers": layers, "heads": heads}
     first_shape = None

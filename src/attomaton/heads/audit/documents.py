@@ -10,7 +10,10 @@ from attomaton.base.errors import InvalidSamples, TokenOutOfRange
 from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.tables import Int32
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
+from attomaton.heads.texts import read_for
 
 
 def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
@@ -23,6 +26,14 @@ def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
         raise InvalidSamples(f"documents is of type {kind}; give a list of token ids for each document")
     source = cast("Any", documents)
     return list(islice(source.to_pylist() if hasattr(source, "to_pylist") else source, limit))
+
+
+def read_audited(
+    models: Sequence[Any], corpus: Any, tokenizer: Any, reading: Reading | None, limit: int | None
+) -> tuple[list[Any], Vocabulary | None]:
+    """The documents of a corpus for models, as :func:`~attomaton.heads.texts.read_for`, and their texts."""
+    read = read_for(models, corpus, tokenizer=tokenizer, reading=reading, limit=limit)
+    return list_documents(read, limit), getattr(read, "vocabulary", None)
 
 
 def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:

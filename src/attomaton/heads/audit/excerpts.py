@@ -13,20 +13,18 @@ from attomaton.heads.audit.rows import LEAST_ATTENTION, Rows
 
 _arrow: Any = pa
 
-# Arrow's type for the contexts of one head; attention is in units of 1 / ``FULL``.
-CONTEXTS = _arrow.list_(
-    _arrow.struct(
-        {
-            "document": pa.int32(),
-            "position": pa.int32(),
-            "opening": pa.string(),  # the first token of the context
-            "tokens": _arrow.list_(pa.string()),  # the window, the query last
-            "label": pa.string(),
-            "first": pa.uint8(),
-            "attention": _arrow.list_(pa.uint8()),
-        }
-    )
-)
+# Arrow's types of what is stored of a context; attention is in units of 1 / ``FULL``.
+CONTEXT_FIELDS = {
+    "document": pa.int32(),
+    "position": pa.int32(),
+    "opening": pa.string(),  # the first token of the context
+    "tokens": _arrow.list_(pa.string()),  # the window, the query last
+    "label": pa.string(),
+    "first": pa.uint8(),
+    "attention": _arrow.list_(pa.uint8()),
+}
+
+CONTEXTS = _arrow.list_(_arrow.struct(CONTEXT_FIELDS))  # the contexts of one head
 
 FULL = 255  # the whole attention of a query: on the window, on the first token and between them
 

@@ -408,9 +408,8 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     """
     looks: Any = beginning.statistics.looks  # a sparse matrix (n_queries, n_tokens), stored row by row
     query = np.repeat(np.arange(len(looks.indptr) - 1), np.diff(looks.indptr))
-    return Table(
-        name, query, np.asarray(looks.indices), np.asarray(looks.data), np.zeros(int(looks.shape[1]))
-    )
+    background = np.zeros(int(looks.shape[1]))
+    return Table(name, query, np.asarray(looks.indices), np.asarray(looks.data), background)
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:

@@ -77,10 +77,6 @@ class Design:
         entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
         return sparse.csr_matrix(entries, shape=(len(tokens), self.n_tokens))
 
-    @cached_property
-    def _token_sums(self) -> Any:
-        return self._occurrences.T  # sums over the keys that have the same token
-
     def scores(self, coefficients: Float64) -> Float64:
         """The scores with these coefficients (size,), shape (n_rows, n_keys)."""
         offsets_end, effects_end = self.borders
@@ -95,7 +91,7 @@ class Design:
         """The adjoint of :meth:`scores`: sums of weights (n_rows, n_keys) by coefficient, shape (size,)."""
         sums = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
-            sums.append(self._token_sums @ weights.ravel())
+            sums.append(self._occurrences.T @ weights.ravel())
         sums.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
         return np.concatenate(sums)
 

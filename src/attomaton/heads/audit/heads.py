@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.audit.causal import replace_by
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.digests import digest_value
-from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.documents import read_audited
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import LadderRung, Table
 from attomaton.heads.audit.finished import FinishedLayers
@@ -42,7 +42,6 @@ from attomaton.heads.audit.seeking import Seeking, seek_labels
 from attomaton.heads.audit.types import distribute, may_be_tokens
 from attomaton.heads.model import Head, HeadModel, LayeredModel, choose_heads
 from attomaton.heads.opening import open_model
-from attomaton.heads.texts import read_for
 
 # Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all.
 CAUSAL = ("none", "top", "all")
@@ -118,9 +117,7 @@ def audit_heads(
     source = model
     model = open_model(source)
     chosen = choose_heads(model.shape, layers, heads)
-    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    documents = list_documents(read, limit)
-    vocabulary = getattr(read, "vocabulary", None)
+    documents, vocabulary = read_audited([source], corpus, tokenizer, reading, limit)
     length, no_causal = causal_length(model, settings, causal)
     plan = plan_audit(model, documents, rungs, settings, theory=theory, length=length, vocabulary=vocabulary)
     random_heads = draw_random_heads(model, random, seed=settings.seed)
@@ -146,26 +143,19 @@ def audit_heads(
         return join_audits([audits[layer] for layer in sorted(audits)])
 
 
-class CausalLength(NamedTuple):
-    """The ``length`` of contexts for causal value, 0 if it is not measured, with a ``note`` that says why."""
-
-    length: int
-    note: str = ""
-
-
-def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> CausalLength:
-    """Try whether heads of the model can be replaced; if not, causal value is left out."""
+def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> tuple[int, str]:
+    """The length of contexts for causal value, 0 if heads cannot be replaced, and a note that says why."""
     if choice(causal, "causal", options=CAUSAL) == "none":
-        return CausalLength(0)
+        return 0, ""
     try:
         logits = model.watch(np.zeros((1, 1), np.int64), edit_patterns=lambda _, pattern: pattern).logits
     except UnsupportedOption as error:  # it shows patterns only
         reason = str(error).split("; ", 1)[0]
     else:
         if bool(logits.isfinite().all()):
-            return CausalLength(min(settings.length, model.shape.longest or settings.length))
+            return min(settings.length, model.shape.longest or settings.length), ""
         reason = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
-    return CausalLength(0, f"Causal value is left out: {reason}.")
+    return 0, f"Causal value is left out: {reason}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +284,7 @@ def record_all(
     options: Any = {name: getattr(settings, name) for name in ("window", "per_document", "longest", "seed")}
     options |= {"layers": layers, "reads_of": reads_of, "progress": tell.advance}
     # Random heads that read the residual stream of the model are recorded in the pass of the model.
-    joined = [
-        control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
-    ]
+    joined = [other for other in controls if isinstance(other, LayeredModel) and other.reads_from(model)]
     if len(joined) == len(controls):
         tell(f"recording attention of {model.name}")
         recorded = record(model, documents, random=joined, **options)

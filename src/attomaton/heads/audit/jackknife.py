@@ -7,6 +7,7 @@ deviate that is equally rare.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -139,9 +140,7 @@ class NullDistribution:
     n_draws: int = 0
 
     @classmethod
-    def of(
-        cls, measured: Sequence[tuple[Sequence[Head], Estimates]], *, shared: bool = False
-    ) -> "NullDistribution":
+    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]], *, shared: bool = False) -> Self:
         """From the heads and measures of each draw; ``shared`` if the heads of a draw share a rotation."""
         if not measured:
             raise InvalidSamples("a null distribution needs random heads; measure at least one random model")

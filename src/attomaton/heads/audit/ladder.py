@@ -19,16 +19,11 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.heads.audit import jackknife
 from attomaton.heads.audit.explanations import LadderRung
 from attomaton.heads.audit.features import Features, climb_head
 from attomaton.heads.audit.fitting import divergence
-from attomaton.heads.audit.jackknife import (
-    FEWEST_DOCUMENTS,
-    Estimates,
-    NullDistribution,
-    Resampled,
-    above_null,
-)
+from attomaton.heads.audit.jackknife import Estimates, NullDistribution
 from attomaton.heads.audit.rows import ROWS_DIFFER, Rows
 from attomaton.heads.model import Head
 
@@ -96,7 +91,7 @@ class Ladder(Tabular):
     @property
     def holds(self) -> Bool:
         """Where a rung adds more than the null, corrected over heads, shape (n_rungs, n_heads)."""
-        return np.array([above_null(row) for row in self.z])
+        return np.array([jackknife.above_null(row) for row in self.z])
 
     def against(self, random: Sequence["Ladder"], *, shared: bool = False) -> "Ladder":
         """The ladder with null distributions from random heads, which may share the rotations of a layer."""
@@ -205,7 +200,7 @@ def added_shares(shares: Sequence[Estimates], *, nested: bool) -> tuple[Estimate
 
 def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
     """The explained share of each fit, from its KL(attention ‖ fit), shape (n_fits, n_rows, n_heads)."""
-    drawn = Resampled.over(scored.documents)
+    drawn = jackknife.Resampled.over(scored.documents)
     n_keys = scored.window + 1
     logs_of_uniform = np.full((1, n_keys), -np.log(n_keys))
     explainable = np.empty(unexplained.shape[1:])  # KL(attention ‖ uniform)
@@ -213,7 +208,7 @@ def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
         explainable[:, index] = divergence(scored.on_keys(index), logs_of_uniform)
     attends = drawn.sums(scored.attends.astype(np.float64)) > 0  # (n_documents, n_heads)
     # Uniform heads, and heads that attend in few documents, get the ratio 1 / 1, that is the share 0.
-    is_empty = (explainable.mean(0) <= UNIFORM) | (attends.sum(0) < FEWEST_DOCUMENTS)
+    is_empty = (explainable.mean(0) <= UNIFORM) | (attends.sum(0) < jackknife.FEWEST_DOCUMENTS)
     explainable[:, is_empty] = 1.0
     ratios = [drawn.ratio(np.where(is_empty, 1.0, fit), explainable) for fit in unexplained]
     return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]

@@ -300,10 +300,8 @@ class HeadAudit(Tabular):
         if not all(head_type.is_stable for head_type in self.types):
             notes.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
-            worst = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()]
-            counts = _first_names(
-                [f"{self.heads[index]} ({self.outside[index]:,})" for index in worst.tolist()]
-            )
+            worst: list[int] = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()].tolist()
+            counts = _first_names([f"{self.heads[index]} ({self.outside[index]:,})" for index in worst])
             notes.append(
                 f"In some of {self.n_rows:,} rows, these heads attend to neither the window nor the first "
                 f"token, and the rows are left out for them: {counts}."

@@ -97,10 +97,8 @@ class Rows:
         # ``attention`` is divided by its sum ``inside``, which is undone here.
         inside = self.attention[:, index].astype(np.float64) * self.inside[:, index, None]
         attention = np.concatenate([inside, self.first[:, index, None]], 1)
-        attends = self.attends[:, index, None]
-        return np.divide(
-            attention, attention.sum(1, keepdims=True), out=np.zeros_like(attention), where=attends
-        )
+        total, attends = attention.sum(1, keepdims=True), self.attends[:, index, None]
+        return np.divide(attention, total, out=np.zeros_like(attention), where=attends)
 
     def take(self, rows: Bool | Int64) -> "Rows":
         """The rows of a mask, or with these indices."""
@@ -121,14 +119,12 @@ class Rows:
 
 
 def measure_patterns(patterns: Tensor, queries: Tensor, window: int) -> dict[str, Tensor]:
-    """Fields of rows by head, from patterns (n, n_heads, n_queries, length) at ``queries`` (n, n_queries).
-
-    ``attention`` is not yet divided by its sum, the field ``inside``.
-    """
+    """Fields of rows by head, from patterns (n, n_heads, n_queries, length) at ``queries`` (n, n_queries)."""
     # The positions in the window of each query, newest first, shape (n, 1, n_queries, window).
     in_window = (queries[:, None, :, None] - torch.arange(window)).to(patterns.device)
     total = patterns.sum(-1, keepdim=True)
     entropy: Tensor = _torch.special.entr(patterns / total.clamp_min(LEAST_ATTENTION)).sum(-1)
+    # ``attention`` is not yet divided by its sum, the field ``inside``.
     return {
         "attention": _torch.take_along_dim(patterns, in_window, 3),
         "first": patterns[..., 0],

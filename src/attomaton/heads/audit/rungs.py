@@ -16,20 +16,8 @@ from attomaton.automaton.shrinkage import shrink
 from attomaton.base.tables import Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
-from attomaton.heads.audit.explanations import (
-    AttentionRung,
-    Delimiters,
-    Duplicate,
-    Induction,
-    KeyToken,
-    LadderRung,
-    Position,
-    PreviousToken,
-    Rung,
-    SentenceStart,
-    Sink,
-    usefulness,
-)
+from attomaton.heads.audit import explanations
+from attomaton.heads.audit.explanations import AttentionRung, LadderRung, Rung
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility
@@ -67,7 +55,7 @@ class Measured:
         length = min(whole, model.shape.longest or whole)
         pairs = max(length**2 * len(model.shape.heads) // 2, 1)  # of a query and an earlier key, per window
         used = self.windows[: max(MOST_PAIRS // pairs, LEAST_WINDOWS), : length + 1]
-        return usefulness(measure_utility(model, used, baseline="position"), name=self.name)
+        return explanations.usefulness(measure_utility(model, used, baseline="position"), name=self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +72,7 @@ class Closed:
 
     def of(self, model: HeadModel) -> Any:
         """The table for the heads of one model."""
-        return usefulness(find_closed_utility(model, self.counts), name=self.name)
+        return explanations.usefulness(find_closed_utility(model, self.counts), name=self.name)
 
 
 def useful_rungs(
@@ -152,9 +140,11 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
     ['sink', 'previous token', 'position', 'duplicate', 'induction', 'induction by 2', 'induction by 3',
      'key token']
     """
-    by_text = () if texts is None else (Delimiters.from_texts(texts), SentenceStart.from_texts(texts))
-    again = (Duplicate(), Induction(1), Induction(2), Induction(3))
-    return (Sink(), PreviousToken(), Position(), *by_text, *again, KeyToken())
+    rungs: list[LadderRung] = [explanations.Sink(), explanations.PreviousToken(), explanations.Position()]
+    if texts is not None:
+        rungs += [explanations.Delimiters.from_texts(texts), explanations.SentenceStart.from_texts(texts)]
+    rungs += [explanations.Duplicate(), *map(explanations.Induction, (1, 2, 3)), explanations.KeyToken()]
+    return tuple(rungs)
 
 
 def learned_rungs(

@@ -222,12 +222,10 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 
 
 def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
-    """The partner of each row's label among the tokens of its window, shape (n_rows,); −1 if there is none.
-
-    The tokens of the window except the query, sorted by frequency and id, are paired: first and second, third
-    and fourth, and so on. With nearest tokens instead, a head that prefers one token would seem to seek, or
-    to avoid, labels that depend on nothing.
-    """
+    """The partner of each row's label among the tokens of its window, (n_rows,); −1 if there is none."""
+    # The tokens of the window except the query, sorted by frequency and id, are paired: first and second,
+    # third and fourth, and so on. With nearest tokens instead, a head that prefers one token would seem to
+    # seek, or to avoid, labels that depend on nothing.
     # The rank of a token is its place when all tokens of the vocabulary are sorted by frequency and id.
     n_tokens = len(counts.tokens)
     by_frequency = np.argsort(counts.tokens, kind="stable")

@@ -240,10 +240,8 @@ def _divide_halves(ladder: Ladder, ceiling: Ceiling) -> list[dict[str, Float64]]
     """The shares by type in the first half of the documents, and in the second."""
     n_documents = len(ladder.added[0].without)
     is_first = np.arange(n_documents) < n_documents / 2
-    estimates = (*ladder.added, ceiling.pairs)
-    return [
-        divide_shares(ladder, *(share.over(half) for share in estimates)) for half in (is_first, ~is_first)
-    ]
+    halves, estimates = (is_first, ~is_first), (*ladder.added, ceiling.pairs)
+    return [divide_shares(ladder, *(share.over(half) for share in estimates)) for half in halves]
 
 
 def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:

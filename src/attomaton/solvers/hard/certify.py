@@ -259,11 +259,9 @@ def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
 def certify_forces(
     problem: EmbeddedProblem, forces: Float64, flow: Float64, *, rtol: float
 ) -> HardCertificate:
-    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
-
-    The bounds are computed from Gram matrices and tell a solver when to stop; the returned answer is proved
-    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
-    """
+    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded)."""
+    # These bounds, from Gram matrices, tell a solver when to stop; the answer is proved from rows
+    # (`certify_answer`).
     # Larger forces overflow when they are squared; this is also true if an entry is NaN.
     if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)

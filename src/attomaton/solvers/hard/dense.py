@@ -126,10 +126,7 @@ class _Frame:
 
 
 def find_answer(constraints: RowConstraints) -> RowProof | None:
-    """The shortest W, with multipliers; None if the problem is too large or has no solution.
-
-    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated priority.
-    """
+    """The shortest W, with multipliers; None if the problem is too large or has no solution."""
     if len(constraints.plus) > MOST_CONSTRAINTS:
         return None
     differences = _unit_in_span(constraints.keys[constraints.plus] - constraints.keys[constraints.minus])
@@ -138,6 +135,7 @@ def find_answer(constraints: RowConstraints) -> RowProof | None:
     frame = _Frame(constraints, directions.reshape(len(differences), differences.shape[1] * queries.shape[1]))
     if frame.directions.size > MOST_FRAME_ENTRIES or (constraints.lengths[~constraints.tie] == 0).any():
         return None
+    # A dual active-set method (Goldfarb and Idnani): start from the ties, and add the most violated priority.
     ties = np.flatnonzero(constraints.tie & (constraints.lengths > 0))
     span = frame.span(ties)
     start = 0.0 * frame.directions.sum(axis=0)

@@ -142,9 +142,8 @@ def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedPro
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     keys, rows = embeddings[tokens], embeddings[queries]
-    return EmbeddedProblem(
-        keys @ keys.T, rows @ rows.T, token, query, components.component_of_node, order_problem(components)
-    )
+    component, order = components.component_of_node, order_problem(components)
+    return EmbeddedProblem(keys @ keys.T, rows @ rows.T, token, query, component, order)
 
 
 def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:

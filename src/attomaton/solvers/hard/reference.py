@@ -40,8 +40,7 @@ class Clarabel:
         if not n_edges:
             return np.zeros(n_components), np.zeros(0)
         # min ½ Σ |C| p_C² subject to p_below − p_above ≤ −1 for every edge
-        edge = np.arange(n_edges)
-        rows = np.concatenate([edge, edge])
+        rows = np.tile(np.arange(n_edges), 2)
         columns = np.concatenate([problem.above, problem.below])
         signs = np.concatenate([np.full(n_edges, -1.0), np.full(n_edges, 1.0)])
         constraints = csc_array((signs, (rows, columns)), shape=(n_edges, n_components))

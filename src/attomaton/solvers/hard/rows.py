@@ -140,17 +140,15 @@ class RowConstraints:
 
     @cached_property
     def least_singular(self) -> float:
-        """A lower bound on the smallest singular value of the ties' unit directions; 0 if undecided.
-
-        It is the product of the smallest singular values of the queries and of the differences under any one
-        query. If these are linearly dependent, it is the smallest singular value that is not zero.
-        """
+        """A lower bound on the smallest singular value of the ties' unit directions; 0 if undecided."""
         differences, query = self._tie_differences
         if not len(query):
             return np.inf
         used = np.unique(query)
         queries = _smallest(self.queries[used])
         by_query = min(_smallest(differences[query == row]) for row in used) if queries else 0.0
+        # The product of the smallest singular values of the queries and of the differences under any one
+        # query; if these are linearly dependent, the smallest singular value that is not zero.
         return queries * by_query or _smallest_clear(differences, self.queries[query])
 
     def closest(self) -> str:

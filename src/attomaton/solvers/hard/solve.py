@@ -11,29 +11,16 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast, overload, runtime_che
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base import solutions
 from attomaton.base.borders import MEND, check_floats, check_kind, check_table, trusted
 from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UnsupportedOption
 from attomaton.base.options import check_threads, real_number, show
-from attomaton.base.solutions import (
-    Solution,
-    check_embeddings,
-    check_scores,
-    check_weights,
-    scale_rows,
-    score_table,
-)
+from attomaton.base.solutions import Solution
 from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import separate
-from attomaton.solvers.hard.certify import (
-    FEASIBLE_VIOLATION,
-    HardCertificate,
-    certify_positions,
-    find_extremes,
-    margins,
-    repair_forces,
-    repair_positions,
-)
+from attomaton.solvers.hard import certify
+from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.hard.problem import (
     MULTIPLIER_SCHEMA,
     EmbeddedProblem,
@@ -116,9 +103,9 @@ class HardSolution(Solution):
 
     def __post_init__(self) -> None:
         check_kind(self.components, Components, "components")
-        check_scores(self.scores, self.components.nodes, "the table of hard scores")
+        solutions.check_scores(self.scores, self.components.nodes, "the table of hard scores")
         if "weights" in self.__dict__:
-            check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
+            solutions.check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
         check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
         ends = ["above", "below"]
         if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
@@ -234,14 +221,14 @@ def _solve_order(components: Components, rtol: float, solver: object, threads: i
         )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
-    certificate = certify_positions(problem, positions, flow, rtol=rtol)
-    if certificate.violation > FEASIBLE_VIOLATION:
-        positions = repair_positions(problem, positions)
-        certificate = certify_positions(problem, positions, flow, rtol=rtol)
+    certificate = certify.certify_positions(problem, positions, flow, rtol=rtol)
+    if certificate.violation > certify.FEASIBLE_VIOLATION:
+        positions = certify.repair_positions(problem, positions)
+        certificate = certify.certify_positions(problem, positions, flow, rtol=rtol)
     return trusted(
         HardSolution,
         components=components,
-        scores=score_table(components.nodes, positions[components.component_of_node]),
+        scores=solutions.score_table(components.nodes, positions[components.component_of_node]),
         certificate=certificate,
         multipliers=multiplier_table(components.order, flow),
     )
@@ -251,7 +238,7 @@ def _solve_order(components: Components, rtol: float, solver: object, threads: i
 def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
         raise UnsupportedOption(f"the solver {solver!r} cannot use embeddings; with embeddings, use Joint")
-    unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
+    unit, scale = solutions.scale_rows(solutions.check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:  # ‖W‖² is of the order of scale⁻⁴, and float64 ends at 1e308
         raise InvalidEmbeddings(
             f"the embeddings have lengths of about {scale:.0e}, so ‖W‖² overflows or underflows; "
@@ -268,8 +255,8 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     else:
         scores = (constraints.keys @ (weights @ constraints.queries.T))[problem.token, problem.query]
     # The scores were rounded too, so they may violate constraints more than W does.
-    lowest, highest = find_extremes(problem, scores)
-    shortfall = 1.0 - float(margins(problem, scores).min(initial=np.inf))
+    lowest, highest = certify.find_extremes(problem, scores)
+    shortfall = 1.0 - float(certify.margins(problem, scores).min(initial=np.inf))
     violation = max(certificate.violation, shortfall, float((highest - lowest).max(initial=0.0)))
     certificate = replace(
         certificate.scaled(scale**-4),  # W of the given rows is W of the unit rows / scale²
@@ -282,7 +269,7 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     return trusted(
         HardSolution,
         components=components,
-        scores=score_table(components.nodes, scores),
+        scores=solutions.score_table(components.nodes, scores),
         weights=weights / scale**2,
         certificate=certificate,
         multipliers=multiplier_table(components.order, flow / scale**4),
@@ -306,7 +293,7 @@ def _solve_rows(
     answers: list[tuple[RowProof, HardCertificate]] = []
     for chosen in solvers:
         forces, flow = chosen.solve_embedded(problem)
-        forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
+        forces = certify.repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
         # Constraints are in another order than nodes and edges: `number` is the node of a tie, the edge of a
         # priority. The multiplier of a tie is the force on its node.
         number, tie = constraints.number, constraints.tie

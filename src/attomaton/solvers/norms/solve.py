@@ -16,13 +16,8 @@ from attomaton.base.solutions import Solution, check_embeddings, scale_rows, sco
 from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.problem import multiplier_table
-from attomaton.solvers.norms.certify import (
-    NormCertificate,
-    WeightNorm,
-    certify_weights,
-    relative_gap,
-    repair_weights,
-)
+from attomaton.solvers.norms import certify
+from attomaton.solvers.norms.certify import NormCertificate, WeightNorm
 from attomaton.solvers.norms.problem import FactoredProblem, factored_problem
 
 if TYPE_CHECKING:
@@ -127,8 +122,9 @@ def _solve_norm(
         ids = {"tokens": components.token_of_node, "queries": components.query_of_node}
         problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in ids.items()})
     weights, multipliers = solve(problem)
-    weights = repair_weights(problem, weights)
-    certificate = certify_weights(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
+    weights = certify.repair_weights(problem, weights)
+    certificate = certify.certify_weights(problem, weights, multipliers, norm=norm, rtol=rtol)
+    certificate = certificate.scaled(scale**-2)
     flow = np.zeros(components.order.num_rows)  # 0 for edges that a longer path replaces
     flow[problem.needed] = np.maximum(multipliers[: problem.n_priorities], 0.0)
     if 0 < certificate.lower < np.inf:  # multipliers sum to the lower bound
@@ -233,6 +229,6 @@ def _solve_levels(components: Components, rtol: float) -> NormedSolution:
     return NormedSolution(
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
-        certificate=NormCertificate(lower, upper, relative_gap(lower, upper), missed, rtol, "max"),
+        certificate=NormCertificate(lower, upper, certify.relative_gap(lower, upper), missed, rtol, "max"),
         multipliers=multiplier_table(components.order, flow),
     )

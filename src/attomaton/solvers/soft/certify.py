@@ -64,8 +64,6 @@ class SoftCertificate:
 
 def join_soft(certificates: Sequence[SoftCertificate]) -> SoftCertificate:
     """The worst certificate of separately solved partitions."""
-    if len(certificates) == 1:
-        return certificates[0]
     curvatures = [certificate.curvature for certificate in certificates if certificate.curvature is not None]
     bounds = [certificate.error_bound for certificate in certificates]
     proven = [bound for bound in bounds if bound is not None]

@@ -62,15 +62,7 @@ def measure_groups(
 
 
 def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
-    """The standard error of each score relative to the mean of its component, shape (n_alternatives,).
-
-    The loss of a component with m alternatives does not change along 1, the constant scores. The covariance
-    is the inverse of its Hessian H + ridge in all other directions, and 0 along 1:
-
-        (H + ridge I + lift/m 11ᵀ)⁻¹ − 11ᵀ / ((lift + ridge) m)
-
-    Adding ``lift`` along 1 makes the matrix invertible; the last term removes what it adds to the inverse.
-    """
+    """The standard error of each score relative to the mean of its component, shape (n_alternatives,)."""
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     largest = int(np.diff(groups.borders).max(initial=0))
@@ -102,6 +94,10 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
 
 def _find_variance(groups: Groups, batch: Int64, size: int, scores: Float64, ridge: float) -> Float64:
     """The variances of the scores of groups of ``size`` alternatives, shape (len(batch), size)."""
+    # The loss of a component with m alternatives does not change along 1, the constant scores. The covariance
+    # is the inverse of its Hessian H + ridge in all other directions, and 0 along 1:
+    #     (H + ridge I + lift/m 11ᵀ)⁻¹ − 11ᵀ / ((lift + ridge) m)
+    # Adding ``lift`` along 1 makes the matrix invertible; the last term removes what it adds to the inverse.
     diagonal = np.arange(size)
     hessians = np.zeros((len(batch), size, size))
     fill_hessians(groups.choices, groups.starts, batch, scores, hessians)  # native, in place

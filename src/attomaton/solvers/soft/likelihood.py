@@ -10,15 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import (
-    MOST_COUNTED,
-    check_floats,
-    check_ids,
-    check_int64,
-    check_lengths,
-    check_offsets,
-    trusted,
-)
+from attomaton.base import borders
+from attomaton.base.borders import MOST_COUNTED, check_lengths, trusted
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import settle
 from attomaton.base.ragged import log_sums, offsets_of, rows_of, sum_at
@@ -56,14 +49,14 @@ class LuceProblem:
     def __post_init__(self) -> None:
         # Types and lengths first, since the checks that follow use the arrays as indices.
         names = ("alternative", "offsets", "winner", "component")
-        numbers = {name: check_int64(getattr(self, name), name) for name in names}
+        numbers = {name: borders.check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
-        odds = check_floats(self.log_multiplicity, (entries,), "log_multiplicity")
-        count = check_floats(self.count, (choices,), "count")
+        odds = borders.check_floats(self.log_multiplicity, (entries,), "log_multiplicity")
+        count = borders.check_floats(self.count, (choices,), "count")
         check_lengths("choices and their sets", winner=numbers["winner"], sets=numbers["offsets"][1:])
-        check_offsets(numbers["offsets"], entries, "offsets of choice sets")
+        borders.check_offsets(numbers["offsets"], entries, "offsets of choice sets")
         for name in ("alternative", "winner", "component"):
-            check_ids(numbers[name], len(numbers["component"]), name)
+            borders.check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
             raise MismatchedParts(f"counts of choices must be ≥ 0 and sum to at most {MOST_COUNTED:,}")
         multiplicity = np.exp(np.clip(odds, -1.0, MOST_ODDS))

@@ -9,18 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base import solutions
 from attomaton.base.borders import MEND, check_kind, trusted
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.ragged import centre
-from attomaton.base.solutions import (
-    Solution,
-    check_embeddings,
-    check_scores,
-    check_weights,
-    scale_rows,
-    score_table,
-)
+from attomaton.base.solutions import Solution
 from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
@@ -73,9 +67,9 @@ class SoftSolution(Solution):
 
     def __post_init__(self) -> None:
         check_kind(self.components, Components, "components")
-        check_scores(self.scores, self.components.nodes, "the table of soft scores")
+        solutions.check_scores(self.scores, self.components.nodes, "the table of soft scores")
         if "weights" in self.__dict__:
-            check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
+            solutions.check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
             raise MismatchedParts(
@@ -140,7 +134,7 @@ def solve_luce(
     """
     ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
     threads = check_threads(threads)
-    table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
+    table = None if embeddings is None else solutions.check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
         separation = separate(components, table)
         if not separation.independent:
@@ -163,7 +157,7 @@ def solve_luce(
     inside = centre(problem.component, scores[rows])
     return trusted(
         SoftSolution,
-        scores=score_table(components.nodes, scores),
+        scores=solutions.score_table(components.nodes, scores),
         certificate=certify_scores(problem, inside, atol=atol, ridge=ridge, threads=threads),
         loss=problem.loss(inside),
         choices=choices,
@@ -178,7 +172,7 @@ def _solve_dependent(
     samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
-    unit, scale = scale_rows(table)
+    unit, scale = solutions.scale_rows(table)
     # The score of node (k, i) is features @ vec(V), where W = leftᵀ V right.
     features, (left, right) = node_features(components, unit)
     first, second = find_ties(components)
@@ -191,7 +185,7 @@ def _solve_dependent(
     weights = left.T @ (coordinates @ axes).reshape(len(left), len(right)) @ right
     return trusted(
         SoftSolution,
-        scores=score_table(components.nodes, scores),
+        scores=solutions.score_table(components.nodes, scores),
         weights=weights / scale**2,
         certificate=certify_coordinates(problem, tied, coordinates, atol=atol),
         loss=problem.loss(scores[rows]),
@@ -209,7 +203,7 @@ def _embed_ties(components: Components, scores: Float64, table: Float64) -> tupl
     # kernel Q. The residual of W is refined until it no longer decreases.
     left, right = find_ties(components)  # nodes (k, i) and (k, j) of each tie
     query, token = components.query_of_node, components.token_of_node
-    unit, scale = scale_rows(table)
+    unit, scale = solutions.scale_rows(table)
     differences = unit[token[left]] - unit[token[right]]
     queries = unit[query[left]]
     kernel = (differences @ differences.T) * (queries @ queries.T)

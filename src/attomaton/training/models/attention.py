@@ -122,10 +122,8 @@ class Trials:
 
     @cached_property
     def _pairs(self) -> "_Pairs | None":
-        """The distinct pairs of token and query; None if they are many, or on a GPU.
-
-        A GPU would sum the gradients of equal pairs in a different order each time.
-        """
+        """The distinct pairs of token and query; None if they are many, or on a GPU."""
+        # A GPU would sum the gradients of equal pairs in a different order each time.
         if self.device.type != "cpu":
             return None
         pairs = _Pairs.of(self.tokens.numpy(), self.table)
@@ -295,12 +293,10 @@ def split_gradient(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tens
 
 
 def _pad(corpora: Sequence[Samples]) -> tuple[Int64, Int64, Bool, Float64]:
-    """Contexts (b, n, t), labels (b, n), and ``filled`` and ``weight`` as in :class:`Trials`.
-
-    Contexts are padded on the left with token 0; the last position is filled, also in padded samples.
-    """
+    """Contexts (b, n, t), labels (b, n), and ``filled`` and ``weight`` as in :class:`Trials`."""
     b, n = len(corpora), max(map(len, corpora))
     t = max(int(corpus.lengths.max()) for corpus in corpora)
+    # Contexts are padded on the left with token 0; the last position is filled, also in padded samples.
     tokens, filled = np.zeros((b, n, t), np.int64), np.zeros((b, n, t), bool)
     labels, weight = np.zeros((b, n), np.int64), np.zeros((b, n))
     from_end = np.arange(t, 0, -1)  # t for the first position, 1 for the last

@@ -65,10 +65,7 @@ class EmbeddedFlow:
 
     @np.errstate(all="ignore")
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
-        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge.
-
-        A step along which logits differ by at most d changes curvature by the factor e^d at most.
-        """
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge."""
         anchor, start = self._check(anchor), self._check(start)
         if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
             return np.full_like(start, np.nan)
@@ -77,6 +74,7 @@ class EmbeddedFlow:
             slope, curvature = expansion.at(point)
             curvature.flat[:: len(point) + 1] += stiffness
             step = _linalg.solve(curvature, stiffness * (anchor - point) - slope)
+            # A step along which logits differ by at most d changes curvature by the factor e^d at most.
             change = 2.0 * float(np.abs(self.losers.directions @ step).max(initial=0.0))
             point += step * (math.log1p(change) / change if change > SMALL_CHANGE else 1.0)
             if np.abs(step).max(initial=0.0) <= atol:

@@ -111,18 +111,15 @@ class Track:
             return np.zeros_like(self._flow.lengths(point))
         size = ROUNDING_ERROR * np.sqrt(n_steps) * max(1.0, float(np.abs(point).max(initial=0.0)))
         start = self._start + size * np.random.default_rng(0).choice([-1.0, 1.0], len(point))
-        return ROUNDING_FACTOR * self._flow.lengths(
-            self._flow.descend(start, self._step_size, n_steps) - point
-        )
+        end = self._flow.descend(start, self._step_size, n_steps)
+        return ROUNDING_FACTOR * self._flow.lengths(end - point)
 
     def _descend_from(self, point: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """The point after a number of plain steps, and the size of the last oscillation, by block.
-
-        An oscillation (−1)^t A has third differences ∓8 A; those of a smooth path are negligible.
-        """
+        """The point after a number of plain steps, and the size of the last oscillation, by block."""
         points = [self._flow.descend(point, self._step_size, n_steps - 3)]
         for _ in range(3):
             points.append(self._flow.descend(points[-1], self._step_size, 1))
+        # An oscillation (−1)^t A has third differences ∓8 A; those of a smooth path are negligible.
         return points[-1], self._flow.lengths(np.diff(points, n=3, axis=0)[0]) / 8.0
 
     def _is_calm(self, point: Float64, oscillation: Float64) -> Bool:
