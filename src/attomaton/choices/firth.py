@@ -131,8 +131,8 @@ class FirthScores(LogitScores):
 
 def _group_identified(null: Float64) -> Int64:
     """The group of each component, from all null vectors at one item of each, (n_components, n_vectors)."""
-    # A difference of two items is identified if each null vector has one value at both. So each component that
-    # has no group yet founds one, of its own number, with all later components whose values are equal.
+    # A difference of two items is identified if each null vector has one value at both. So each component
+    # that has no group yet founds one, of its own number, with all later components whose values are equal.
     groups = np.full(len(null), -1)  # −1: no group yet
     for number, values in enumerate(null):
         if groups[number] < 0:

@@ -9,6 +9,14 @@ solved by conjugate gradients. Alternating the two is Newton's method; if it cyc
 line search, of growing stiffness 1/τ, bring it close enough (an augmented Lagrangian).
 """
 
+# `Joint.solve_embedded` alternates `_newton` and `_approach`; both call `Projector.nearest` for a point of C
+# and `_solve_tight` for the forces. Symbols, and their names below:
+#
+# - a `forces`, s = Q a `scores`, (n_nodes,) each; Q `problem.scores(a)`, or `problem.kernel()` as a matrix;
+# - a block: nodes whose differences of scores are fixed by ties and tight edges; `offset`, these differences;
+# - B `nearest.centred`: subtract from each node the mean of its block;
+# - c `anchor`: the forces at the beginning of a proximal step, which minimises ½ aᵀQa + dist²(s − τ c, C)/2τ.
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +33,28 @@ MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
 # Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first.
 DENSE_NODES, JOINT_PATIENCE = 2000, 300
+
+# A sweep of the block solver adds the edges that are violated at least half as much as the worst.
+SWEEP_GREED = 0.5
+
+# An edge is met if its violation is at most this, relative to scores and levels: some 20 rounding errors.
+MET_EDGE = 4e-15
+
+# A proximal step ends if its residual is this small relative to τ a: `_newton` finds the other digits.
+PROXIMAL_RTOL = 1e-6
+
+# A linear system is solved to rounding, or, far from the solution, to this share of the distance to C.
+SYSTEM_ROUNDING, SYSTEM_SHARE = 1e-13, 1e-5
+
+# Conjugate gradients fail if the squared residual grows by this factor.
+HOPELESS_GROWTH = 1e12
+
+# Eigenvalues below this, relative to the largest, are those of directions in which forces have no effect.
+NO_FORCE = 1e-13
+
+# A step must lower the proximal objective by this share of what its slope promises (Armijo), but for
+# rounding; the shortest step is taken anyway.
+PROMISED_SHARE, OBJECTIVE_ROUNDING, SHORTEST_STEP = 1e-4, 1e-13, 1e-4
 
 
 class Nearest(NamedTuple):
@@ -45,16 +75,21 @@ class Projector:
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
         self._component = problem.component
-        self._weight, self._ends = order.sizes.astype(np.float64), (order.above, order.below)
+        self._weight = order.sizes.astype(np.float64)
+        self._ends = (order.above, order.below)
+        # the edges that are tried first, and the number of levels of the order less one
         self._first, self._levels = rank_edges(len(order.sizes), *self._ends)
 
     def nearest(self, scores: Float64) -> Nearest:
         """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
+        # The tokens of a component C share one position p, so Σ (x − s)² is Σ_C |C| p_C² + 2 moment_C p_C,
+        # up to a constant; the block solver gets |C|, moment_C = −Σ s over C, and the edges.
         component = self._component
         moment = -sum_at(component, scores, len(self._weight))
-        tolerance = 4e-15 * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
+        # a gap is a difference of two positions, whose size is at most that of scores, and the levels
+        tolerance = MET_EDGE * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
         graph = self._weight, moment, *self._ends
-        positions, flow, active, block, offset = project_order(graph, self._first, (0.5, tolerance))
+        positions, flow, active, block, offset = project_order(graph, self._first, (SWEEP_GREED, tolerance))
         self._first = np.flatnonzero(active).astype(np.int32)
         return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
 
@@ -64,6 +99,14 @@ class JointState(NamedTuple):
 
     forces: Float64
     scores: Float64
+
+
+class JointAnswer(NamedTuple):
+    """Forces on the nodes and multipliers of the edges, with the gap of their certificate."""
+
+    forces: Float64  # (n_nodes,)
+    flow: Float64  # (n_edges,)
+    gap: float
 
 
 @dataclass(frozen=True)
@@ -90,70 +133,82 @@ class Joint:
         """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         projector = Projector(problem)
         state = JointState(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
-        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+        best = JointAnswer(state.forces, np.zeros(len(problem.order.above)), np.inf)
         for stage in range(self.max_stages):
             tau = 10.0**-stage
-            answer, gap = self._newton(problem, projector, state, tau)
-            if gap < smallest:
-                best, smallest = answer, gap
-            if smallest <= self.rtol:
+            answer = self._newton(problem, projector, state, tau)
+            if answer.gap < best.gap:
+                best = answer
+            if best.gap <= self.rtol:
                 break
             state = self._approach(problem, projector, state, tau)
-        return best
+        return best.forces, best.flow
 
     def _newton(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
-    ) -> tuple[tuple[Float64, Float64], float]:
-        """Guess the tight edges and solve for the forces, undamped; return the best answer and its gap."""
-        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+    ) -> JointAnswer:
+        """Alternate between the tight edges and the forces that they imply; return the best answer."""
+        best = JointAnswer(state.forces, np.zeros(len(problem.order.above)), np.inf)
         for _ in range(MAX_NEWTON):
             nearest = projector.nearest(state.scores - tau * state.forces)
             flow = nearest.flow / tau
             gap = abs(certify_forces(problem, state.forces, flow, rtol=self.rtol).gap)
-            if gap < smallest:
-                best, smallest = (state.forces, flow), gap
-            if smallest <= self.rtol:
+            if gap < best.gap:
+                best = JointAnswer(state.forces, flow, gap)
+            if best.gap <= self.rtol:
                 break
-            state = self._solve_tight(problem, nearest, state, 0.0, state.forces)
-        return best, smallest
+            state = self._solve_tight(problem, nearest, state, 0.0, state.forces)  # 0.0: not damped
+        return best
 
     def _approach(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> JointState:
-        """One proximal step: min ½aᵀQa + dist²(s − τ centre, C)/2τ by Newton with a line search."""
-        centre = state.forces
-        nearest = projector.nearest(state.scores - tau * centre)
+        """One proximal step: min ½aᵀQa + dist²(s − τ anchor, C)/2τ by Newton with a line search."""
+        anchor = state.forces
+        nearest = projector.nearest(state.scores - tau * anchor)
         for _ in range(MAX_PROXIMAL):
-            pulled = tau * (state.forces - centre) + state.scores - nearest.scores
-            if np.abs(pulled).max() <= 1e-6 * tau * np.abs(state.forces).max(initial=0.0):
+            # 0 at the minimum: the gradient of the objective by a is Q residual/τ
+            residual = tau * (state.forces - anchor) + state.scores - nearest.scores
+            if np.abs(residual).max() <= PROXIMAL_RTOL * tau * np.abs(state.forces).max(initial=0.0):
                 break
-            goal = self._solve_tight(problem, nearest, state, tau, centre)
-            state, nearest = _search_line(projector, state, goal, nearest, tau, centre)
+            goal = self._solve_tight(problem, nearest, state, tau, anchor)
+            state, nearest = _search_line(projector, state, goal, nearest, tau, anchor)
         return state
 
     def _solve_tight(
-        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, centre: Float64
+        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, anchor: Float64
     ) -> JointState:
-        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre)."""
-        target = nearest.centred(nearest.offset + tau * centre)  # B subtracts each block's mean
-        small = len(target) <= DENSE_NODES
-        most = min(self.max_products, JOINT_PATIENCE) if small else self.max_products
-        missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
-        reached, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, (enough, most))
-        if solved or not small:
+        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offset + τ anchor)."""
+        target = nearest.centred(nearest.offset + tau * anchor)
+        is_small = len(target) <= DENSE_NODES
+        max_products = min(self.max_products, JOINT_PATIENCE) if is_small else self.max_products
+        distance = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
+        rounding = SYSTEM_ROUNDING * max(1.0, float(np.abs(target).max(initial=0.0)))
+        enough = max(rounding, SYSTEM_SHARE * distance)
+        reached, is_solved = _conjugate_gradients(
+            problem, nearest, tau, target, state.forces, enough=enough, max_products=max_products
+        )
+        if is_solved or not is_small:
             return reached
-        centred = nearest.centred(nearest.centred(problem.kernel()).T)
-        same = nearest.block[:, None] == nearest.block[None, :]
-        matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
-        matrix[np.diag_indices_from(matrix)] += tau
-        values, vectors = np.linalg.eigh(matrix)
-        usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
-        axes, forces = vectors[:, usable], np.zeros(len(target))
-        for _ in range(2):  # the second time for the residual that rounding left
-            forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
-        forces = nearest.centred(forces)
+        forces = _solve_dense(problem, nearest, tau, target)
         return JointState(forces, problem.scores(forces))
+
+
+def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, tau: float, target: Float64) -> Float64:
+    """Solve (τ + BQB) a = target by the eigenvectors of the matrix."""
+    projected = nearest.centred(nearest.centred(problem.kernel()).T)  # BQB
+    # B takes block means away, so BQB is singular along them. The projection 1 − B onto block means makes the
+    # matrix regular there; the target has none, so the answer stays.
+    same_block = nearest.block[:, None] == nearest.block[None, :]
+    matrix: Float64 = projected + same_block / np.bincount(nearest.block)[nearest.block]
+    matrix[np.diag_indices_from(matrix)] += tau
+    values, vectors = np.linalg.eigh(matrix)
+    usable = values > NO_FORCE * values[-1]  # dependent embeddings leave some forces without effect
+    axes = vectors[:, usable]
+    forces = np.zeros(len(target))
+    for _ in range(2):  # the second time for the residual that rounding left
+        forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
+    return nearest.centred(forces)
 
 
 def _conjugate_gradients(
@@ -162,15 +217,17 @@ def _conjugate_gradients(
     tau: float,
     target: Float64,
     start: Float64,
-    limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
+    *,
+    enough: float,  # the largest acceptable entry of the residual
+    max_products: int,
 ) -> tuple[JointState, bool]:
     """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
-    enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
     residual = target - nearest.centred(scores) - tau * forces
-    step, power = residual, float(residual @ residual)
-    hopeless = 1e12 * power
+    step = residual
+    power = float(residual @ residual)
+    hopeless = HOPELESS_GROWTH * power
     for _ in range(max_products):
         if np.abs(residual).max(initial=0.0) <= enough:
             return JointState(forces, scores), True
@@ -181,32 +238,34 @@ def _conjugate_gradients(
         if curvature <= 0.0:
             break
         length = power / curvature
-        forces, scores = forces + length * step, scores + length * step_scores
+        forces = forces + length * step
+        scores = scores + length * step_scores
         residual = residual - length * (nearest.centred(step_scores) + tau * step)
-        former, power = power, float(residual @ residual)
-        step = nearest.centred(residual + (power / former) * step)
+        power_before = power
+        power = float(residual @ residual)
+        step = nearest.centred(residual + (power / power_before) * step)
     return JointState(forces, scores), False
 
 
 def _search_line(
-    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, centre: Float64
+    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, anchor: Float64
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
     def objective(point: JointState, projection: Nearest) -> float:
-        missed = point.scores - tau * centre - projection.scores
+        missed = point.scores - tau * anchor - projection.scores
         return 0.5 * float(point.forces @ point.scores) + 0.5 * float(missed @ missed) / tau
 
     before = objective(state, nearest)
-    missed = state.scores - tau * centre - nearest.scores
+    missed = state.scores - tau * anchor - nearest.scores
     slope = float((goal.scores - state.scores) @ (state.forces + missed / tau))
     length = 1.0
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
         reached = JointState(forces, scores)
-        closest = projector.nearest(scores - tau * centre)
-        enough = before + 1e-4 * length * slope + 1e-13 * abs(before)
-        if objective(reached, closest) <= enough or length < 1e-4:
+        closest = projector.nearest(scores - tau * anchor)
+        enough = before + PROMISED_SHARE * length * slope + OBJECTIVE_ROUNDING * abs(before)
+        if objective(reached, closest) <= enough or length < SHORTEST_STEP:
             return reached, closest
         length /= 2
