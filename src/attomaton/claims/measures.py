@@ -138,9 +138,9 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
 
 def measure_against(trace: Trace, target: Target) -> Curves:
     """Measure the curves of a run relative to its target."""
-    # Computes as the methods of Target do, but each projection only once for the curves that share it.
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     coordinates = cyclic_coordinates(target.axes, trace.weights)
+    # these are the correlation and the distance of Target, with each projection computed only once
     length_along = target.along_direction(trace.weights)
     # ‖W − Π_fin W‖; W_svm is perpendicular to the cyclic subspace, so ⟨W − Π_fin W, W_svm⟩ = ⟨W, W_svm⟩
     outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))

@@ -53,8 +53,7 @@ def flush(path: Path) -> None:
         return
     # Windows (which opens no folders) flushes a descriptor only if it can be written to; elsewhere, reading
     # is enough, and also works for folders and for files without write permission
-    access = os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR
-    descriptor = os.open(path, access | _SAFE_FLAGS)
+    descriptor = os.open(path, (os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR) | _SAFE_FLAGS)
     try:
         os.fsync(descriptor)
     finally:

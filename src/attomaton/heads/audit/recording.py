@@ -260,10 +260,8 @@ class _Recorder:
         # the heads of `Rows` are those of `self.layers`, layer by layer, and all layers have as many heads
         n_heads = self.model.shape.n_heads
         if patterns.shape[1] != n_heads:  # of a class of the user, which `open_model` does not check
-            raise UnreadableModel(
-                f"layer {layer} of {self.model.name} has patterns of {patterns.shape[1]} heads, but the "
-                f"shape of the model says {n_heads}; correct one of them"
-            )
+            found = f"layer {layer} of {self.model.name} has patterns of {patterns.shape[1]} heads"
+            raise UnreadableModel(f"{found}, but the shape of the model says {n_heads}; correct one of them")
         first_head = self.layers.index(layer) * n_heads
         for name, values in measured.items():
             getattr(rows, name)[queries.indices, first_head : first_head + n_heads] = values

@@ -10,12 +10,12 @@ line search, of growing stiffness 1/τ, bring it close enough (an augmented Lagr
 """
 
 # `Joint.solve_embedded` alternates `_newton` and `_approach`; both call `Projector.nearest` for a point of C
-# and `_solve_tight` for the forces. Symbols, and their names below:
+# and `Joint._solve_tight` for the forces. Symbols, and their names below:
 #
 # - a `forces`, s = Q a `scores`, (n_nodes,) each; Q `problem.scores(a)`, or `problem.kernel()` as a matrix;
 # - a block: nodes whose differences of scores are fixed by ties and tight edges; `offset`, these differences;
 # - B `nearest.centred`: subtract from each node the mean of its block;
-# - c `anchor`: the forces at the beginning of a proximal step, which minimises ½ aᵀQa + dist²(s − τ c, C)/2τ.
+# - `anchor`: the forces at the start of a proximal step, min ½ aᵀQa + dist²(s − τ anchor, C)/2τ.
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,27 +34,17 @@ MAX_NEWTON, MAX_PROXIMAL = 12, 30
 # Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first.
 DENSE_NODES, JOINT_PATIENCE = 2000, 300
 
-# A sweep of the block solver adds the edges that are violated at least half as much as the worst.
-SWEEP_GREED = 0.5
+# Rounding errors of scores of size 1, for each level of the order.
+POSITION_ROUNDING = 4e-15
 
-# An edge is met if its violation is at most this, relative to scores and levels: some 20 rounding errors.
-MET_EDGE = 4e-15
+# A sweep of the block solver adds the edges violated by at least this times the largest violation.
+JOINT_GREED = 0.5
 
-# A proximal step ends if its residual is this small relative to τ a: `_newton` finds the other digits.
+# A proximal step ends if its residual is this small relative to τ a: Newton's method finds the other digits.
 PROXIMAL_RTOL = 1e-6
 
-# A linear system is solved to rounding, or, far from the solution, to this share of the distance to C.
-SYSTEM_ROUNDING, SYSTEM_SHARE = 1e-13, 1e-5
-
-# Conjugate gradients fail if the squared residual grows by this factor.
-HOPELESS_GROWTH = 1e12
-
-# Eigenvalues below this, relative to the largest, are those of directions in which forces have no effect.
-NO_FORCE = 1e-13
-
-# A step must lower the proximal objective by this share of what its slope promises (Armijo), but for
-# rounding; the shortest step is taken anyway.
-PROMISED_SHARE, OBJECTIVE_ROUNDING, SHORTEST_STEP = 1e-4, 1e-13, 1e-4
+# Far from C, a linear system is solved only to this share of the distance.
+SYSTEM_SHARE = 1e-5
 
 
 class Nearest(NamedTuple):
@@ -62,9 +52,10 @@ class Nearest(NamedTuple):
 
     scores: Float64  # (n_nodes,)
     flow: Float64  # (n_edges,): the multipliers of the order's edges
-    block: Int32  # (n_nodes,)
-    offset: Float64  # (n_nodes,): score minus that of the block's first node
+    block: Int32  # (n_nodes,): the number of the block of each node
+    offset: Float64  # (n_nodes,): score minus the score of the block's first node
 
+    # B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns)
     def centred(self, values: Float64) -> Float64:
         return centre(self.block, values)
 
@@ -76,20 +67,19 @@ class Projector:
         order = problem.order
         self._component = problem.component
         self._weight = order.sizes.astype(np.float64)
-        self._ends = (order.above, order.below)
-        # the edges that are tried first, and the number of levels of the order less one
+        self._ends = order.above, order.below
+        # The edges that are tried first as tight edges, and the length of the longest path.
         self._first, self._levels = rank_edges(len(order.sizes), *self._ends)
 
     def nearest(self, scores: Float64) -> Nearest:
         """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
-        # The tokens of a component C share one position p, so Σ (x − s)² is Σ_C |C| p_C² + 2 moment_C p_C,
-        # up to a constant; the block solver gets |C|, moment_C = −Σ s over C, and the edges.
+        # Over positions p_C: min Σ |C| p_C² + 2 Σ moment_C p_C, with moment_C = −Σ_{i∈C} scores_i.
         component = self._component
         moment = -sum_at(component, scores, len(self._weight))
         # a gap is a difference of two positions, whose size is at most that of scores, and the levels
-        tolerance = MET_EDGE * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
+        tolerance = POSITION_ROUNDING * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
         graph = self._weight, moment, *self._ends
-        positions, flow, active, block, offset = project_order(graph, self._first, (SWEEP_GREED, tolerance))
+        positions, flow, active, block, offset = project_order(graph, self._first, (JOINT_GREED, tolerance))
         self._first = np.flatnonzero(active).astype(np.int32)
         return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
 
@@ -183,32 +173,24 @@ class Joint:
         is_small = len(target) <= DENSE_NODES
         max_products = min(self.max_products, JOINT_PATIENCE) if is_small else self.max_products
         distance = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        rounding = SYSTEM_ROUNDING * max(1.0, float(np.abs(target).max(initial=0.0)))
-        enough = max(rounding, SYSTEM_SHARE * distance)
-        reached, is_solved = _conjugate_gradients(
-            problem, nearest, tau, target, state.forces, enough=enough, max_products=max_products
-        )
-        if is_solved or not is_small:
-            return reached
-        forces = _solve_dense(problem, nearest, tau, target)
+        tolerance = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), SYSTEM_SHARE * distance)
+        limits = tolerance, max_products
+        solution, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, limits)
+        if solved or not is_small:
+            return solution
+        # The dense matrix BQB + (1 − B) + τ. BQB is singular along block means; 1 − B, the mean over a block,
+        # makes it regular there, and does not change the answer, since the target has no such part.
+        centred = nearest.centred(nearest.centred(problem.kernel()).T)
+        in_one_block = nearest.block[:, None] == nearest.block[None, :]
+        matrix: Float64 = centred + in_one_block / np.bincount(nearest.block)[nearest.block]
+        matrix[np.diag_indices_from(matrix)] += tau
+        values, vectors = np.linalg.eigh(matrix)
+        usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
+        axes, forces = vectors[:, usable], np.zeros(len(target))
+        for _ in range(2):  # the second time for the residual that rounding left
+            forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
+        forces = nearest.centred(forces)
         return JointState(forces, problem.scores(forces))
-
-
-def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, tau: float, target: Float64) -> Float64:
-    """Solve (τ + BQB) a = target by the eigenvectors of the matrix."""
-    projected = nearest.centred(nearest.centred(problem.kernel()).T)  # BQB
-    # B takes block means away, so BQB is singular along them. The projection 1 − B onto block means makes the
-    # matrix regular there; the target has none, so the answer stays.
-    same_block = nearest.block[:, None] == nearest.block[None, :]
-    matrix: Float64 = projected + same_block / np.bincount(nearest.block)[nearest.block]
-    matrix[np.diag_indices_from(matrix)] += tau
-    values, vectors = np.linalg.eigh(matrix)
-    usable = values > NO_FORCE * values[-1]  # dependent embeddings leave some forces without effect
-    axes = vectors[:, usable]
-    forces = np.zeros(len(target))
-    for _ in range(2):  # the second time for the residual that rounding left
-        forces = forces + axes @ ((axes.T @ (target - matrix @ forces)) / values[usable])
-    return nearest.centred(forces)
 
 
 def _conjugate_gradients(
@@ -217,19 +199,18 @@ def _conjugate_gradients(
     tau: float,
     target: Float64,
     start: Float64,
-    *,
-    enough: float,  # the largest acceptable entry of the residual
-    max_products: int,
+    limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
 ) -> tuple[JointState, bool]:
     """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
+    tolerance, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
     residual = target - nearest.centred(scores) - tau * forces
     step = residual
     power = float(residual @ residual)
-    hopeless = HOPELESS_GROWTH * power
+    hopeless = 1e12 * power
     for _ in range(max_products):
-        if np.abs(residual).max(initial=0.0) <= enough:
+        if np.abs(residual).max(initial=0.0) <= tolerance:
             return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
@@ -252,20 +233,22 @@ def _search_line(
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
+    # ½ aᵀQa + ‖s − τ anchor − projection‖²/2τ, where Q a are the scores s
     def objective(point: JointState, projection: Nearest) -> float:
-        missed = point.scores - tau * anchor - projection.scores
-        return 0.5 * float(point.forces @ point.scores) + 0.5 * float(missed @ missed) / tau
+        distance = point.scores - tau * anchor - projection.scores
+        return 0.5 * float(point.forces @ point.scores) + 0.5 * float(distance @ distance) / tau
 
     before = objective(state, nearest)
-    missed = state.scores - tau * anchor - nearest.scores
-    slope = float((goal.scores - state.scores) @ (state.forces + missed / tau))
+    distance = state.scores - tau * anchor - nearest.scores
+    slope = float((goal.scores - state.scores) @ (state.forces + distance / tau))
     length = 1.0
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
-        reached = JointState(forces, scores)
-        closest = projector.nearest(scores - tau * anchor)
-        enough = before + PROMISED_SHARE * length * slope + OBJECTIVE_ROUNDING * abs(before)
-        if objective(reached, closest) <= enough or length < SHORTEST_STEP:
-            return reached, closest
+        point = JointState(forces, scores)
+        projection = projector.nearest(scores - tau * anchor)
+        # Armijo's 1e-4 of the linear decrease, and an allowance for rounding.
+        acceptable = before + 1e-4 * length * slope + 1e-13 * abs(before)
+        if objective(point, projection) <= acceptable or length < 1e-4:
+            return point, projection
         length /= 2
