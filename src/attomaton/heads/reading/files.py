@@ -44,7 +44,6 @@ def map_file(path: Path) -> dict[str, Tensor]:
 
 
 def parse_json(text: bytes, subject: str) -> Any:
-    """The value of JSON as strict as its standard; errors call the text ``subject``."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:

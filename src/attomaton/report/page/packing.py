@@ -181,7 +181,7 @@ class Packer:
 
     @cached_property
     def _rank(self) -> Int64:
-        # the inverse of `by_samples`: the index of each query in it
+        # the inverse of `by_samples`: which place each query has in it
         rank = np.empty(len(self.queries), np.int64)
         rank[self.by_samples] = np.arange(len(rank))
         return rank
