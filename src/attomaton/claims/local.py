@@ -189,7 +189,6 @@ class Angles:
     @property
     def judged(self) -> Bool:
         """All covered trials except those whose angle falls, but is still wide."""
-        # below the bound, but at half of the path not yet near the direction
         early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
         return self.covered & ~early
 
