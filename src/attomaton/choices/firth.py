@@ -1,5 +1,9 @@
 """Scores by Firth's penalised likelihood, which are finite for all items that comparisons connect."""
 
+# `FirthScores.of` takes over a conditional logit without the penalty (`LogitScores`); its members override
+# those that depend on the estimate. Nodes of its components are the items and, last, one *query*: the graph
+# code of this package has a query in every graph, and here it is no item.
+
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -22,14 +26,16 @@ class FirthScores(LogitScores):
     """The scores and coefficients of a conditional logit with Firth's penalty.
 
     ``logit`` and ``graph`` are without the penalty: the fit, and the components and order that it proves.
-    Items of one component in ``components`` have finite differences with the penalty.
+    Items of one component in ``components`` have finite differences with the penalty. Members without a
+    docstring are described in :class:`.conditional.LogitScores`, and here include the penalty.
     """
 
-    joined = "Firth's penalty"
-    penalty = "firth"
+    joined = "Firth's penalty"  # what joins components of the data into one; printed with the fit
+    penalty = "firth"  # the value of the option `penalty`
 
     @classmethod
     def of(cls, model: LogitScores) -> "FirthScores":
+        """The same choices with the penalty; only independent choices with whole counts are supported."""
         if model.units.kind != "information":
             raise UnsupportedOption(
                 "Firth's penalty is for whole and independent choices; leave cluster= out, give whole "
@@ -39,10 +45,12 @@ class FirthScores(LogitScores):
 
     @cached_property
     def graph(self) -> Components:
+        """The components and their order without the penalty."""
         return LogitScores.components.func(self)  # the cached property that this class overrides
 
     @cached_property
     def penalised(self) -> FirthFit:
+        """The fit with the penalty."""
         return self.logit.firth()
 
     @property
@@ -52,17 +60,12 @@ class FirthScores(LogitScores):
     @cached_property
     def components(self) -> Components:
         """The components of ``graph`` merged where differences of their items are identified."""
-        # a difference is identified if all null vectors have one value at both items
-        null = self.logit.problem.parameters(self.logit.identified.complement)[: self.n_items]
-        component = self.graph.component_of_node
-        leaders = np.unique(component, return_index=True)[1][:-1]  # an item of each; the query is last
-        groups = np.full(len(self.graph), -1)  # by component, −1 until it has a group
-        for number, leader in enumerate(leaders):
-            if groups[number] < 0:
-                distance = np.linalg.norm(null[leaders] - null[leader], axis=1)
-                groups[np.flatnonzero((distance <= CLOSE) & (groups[:-1] < 0))] = number
-        groups[component[-1]] = len(groups)  # the query stays alone
-        return merge_components(self.graph, groups)
+        null = self.logit.problem.parameters(self.logit.identified.complement)  # (n_columns, n_vectors)
+        # the first node of each component: an item, but for the last component, which is the query alone
+        first_node = np.unique(self.graph.component_of_node, return_index=True)[1]
+        groups = _group_identified(null[first_node[:-1]])
+        query_group = len(groups)  # a new number, so the query stays alone
+        return merge_components(self.graph, np.append(groups, query_group))
 
     @property
     def _beta(self) -> Float64:
@@ -73,16 +76,18 @@ class FirthScores(LogitScores):
         return self.penalised.covariance
 
     def _error(self, contrast: Float64) -> tuple[float, float]:
+        # the standard error and its degrees of freedom, which are infinite: intervals are normal, not t
         return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
-        """No gaps, since none is infinite."""
+        """The infinite gaps between components: none, since the penalty makes every difference finite."""
         nothing = np.zeros(0, np.int64)
         n_components = int(component.max(initial=-1)) + 1
         return OpenGaps(lambda above, below, level: None, nothing, nothing, n_components)  # noqa: ARG005
 
     @property
     def log_likelihood(self) -> float:
+        # without the penalty, at the estimate with the penalty
         return self.penalised.log_likelihood
 
     @property
@@ -91,10 +96,12 @@ class FirthScores(LogitScores):
 
     @property
     def why_no_aic(self) -> str:
+        # continues "AIC needs the maximum of a likelihood, and …"
         return "Firth's penalty moves the fit away from it"
 
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:
+        """The contrasts of features with finite estimates; unidentified ones are as without the penalty."""
         coefficients = dict(LogitScores.coefficients.func(self))
         for name, contrast in coefficients.items():
             if contrast.kind is not ContrastKind.UNIDENTIFIED:
@@ -120,3 +127,15 @@ class FirthScores(LogitScores):
         if infinite:
             note += f"; without the penalty the best fit has {', '.join(infinite)}"
         return [*super().remarks(), note]
+
+
+def _group_identified(null: Float64) -> Int64:
+    """The group of each component, from all null vectors at one item of each, (n_components, n_vectors)."""
+    # A difference of two items is identified if each null vector has one value at both. So each component
+    # that has no group yet founds one, of its own number, with all later components whose values are equal.
+    groups = np.full(len(null), -1)  # −1: no group yet
+    for number, values in enumerate(null):
+        if groups[number] < 0:
+            is_equal = np.linalg.norm(null - values, axis=1) <= CLOSE
+            groups[is_equal & (groups < 0)] = number
+    return groups

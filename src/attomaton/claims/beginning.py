@@ -1,9 +1,21 @@
 """Judge claims about the beginning of training (arXiv 2601.19208) on runs of deep models.
 
-In the first steps W_O ∝ B̄, V ∝ Φ̄ᵀB̄ᵀ, W ∝ Q̄ and P ∝ Δ. Four claims compare errors with the theorem's
-bounds. Two were found by measuring: W points along Q̄ at first, and turns away after the steps that the
-theorem covers.
+If a model starts near zero, four statistics of its corpus determine its first steps, so its weights can be
+forecast. Four claims compare the errors of this forecast with the theorem's bounds. Two were found by
+measuring: W points along its forecast at first, and turns away after the steps that the theorem covers.
 """
+
+# `verify_beginning` judges the six claims on a run that was compared with the forecast (an `Agreement`).
+# The forecast of each kind of weights, by its name, is a number that grows with the step times a statistic:
+#
+# - "output": W_O, the readout ∝ B̄, how often each token follows each, centred;
+# - "values": V ∝ Φ̄ᵀB̄ᵀ, with Φ̄, the share of each token in the contexts of each next token, centred;
+# - "attention": W, attention by content ∝ Q̄, what each query gains first from attending to each key;
+# - "positions": P, attention by position ∝ Δ, what is gained first from attending at each lag.
+#
+# Arrays: `near[name].cosine` and `.error` have the axes (n_records, n_trials, n_layers, n_heads). `turns`,
+# the step at which cos(W, Q̄) falls below AWAY (NaN if never), has (n_trials, n_layers, n_heads). `fallen`,
+# the relative fall of the loss since the start, and all masks of records have (n_records, n_trials).
 
 from functools import partial
 
@@ -89,7 +101,8 @@ def _promised(agreement: Agreement) -> list[int]:
 
 
 def _judge_bound(name: str, agreement: Agreement) -> Judgement:
-    # the errors of one kind of weights, in all trials, layers and heads, against the bounds of the theorem
+    # the errors of the weights `name`, the largest of all trials, layers and heads at each record, against
+    # the bounds of the theorem
     records = _promised(agreement)
     errors = agreement.near[name].error[records].reshape(len(records), -1).max(axis=1)
     bounds = np.array([getattr(agreement.bounds[record], name) for record in records], np.float64)
@@ -102,7 +115,7 @@ def _judge_bound(name: str, agreement: Agreement) -> Judgement:
 def _early(agreement: Agreement) -> Bool:
     """Whether W has moved and outgrown its start, and the loss has hardly fallen: (n_records, n_trials)."""
     trace = agreement.trace
-    has_moved = np.isfinite(agreement.near["attention"].cosine).all(axis=(2, 3))
+    has_moved = np.isfinite(agreement.near["attention"].cosine).all(axis=(2, 3))  # NaN while W is zero
     norms = [float(np.linalg.norm(beginning.statistics.look_table)) for beginning in agreement.beginnings]
     factors = [Coefficients.at(step, trace.step_size).attention for step in trace.steps.tolist()]
     # the norm of the forecast of W, compared with that of its random start of deviation `start`
@@ -114,14 +127,14 @@ def _need_early_records(agreement: Agreement) -> str:
     if _early(agreement).any():
         return ""
     return (
-        "at no record W has outgrown its start while the loss has fallen by at most 5 %; record more often, "
-        "or use smaller steps or smaller initial weights"
+        f"at no record W has outgrown its start while the loss has fallen by at most {100 * FALLEN:g} %; "
+        "record more often, or use smaller steps or smaller initial weights"
     )
 
 
 def _judge_direction(agreement: Agreement) -> Judgement:
     least = float(agreement.near["attention"].cosine.min(axis=(2, 3))[_early(agreement)].min())
-    meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 %"
+    meaning = f"smallest cos(W, Q̄) of any layer while the loss has fallen by at most {100 * FALLEN:g} %"
     return Judgement(least, NEAR_COSINE, least >= NEAR_COSINE, meaning)
 
 
@@ -135,6 +148,7 @@ def _judge_turning(agreement: Agreement) -> Judgement:
     until = agreement.beginnings[0].valid_until(
         agreement.trace.step_size, n_layers=agreement.trace.model.n_layers
     )
+    # (n_layers, n_trials · n_heads)
     by_layer = agreement.turns.transpose(1, 0, 2).reshape(agreement.trace.model.n_layers, -1)
     layers = ", ".join(_median(of_layer) for of_layer in by_layer)
     meaning = (
@@ -156,14 +170,20 @@ def _need_two_layers(agreement: Agreement) -> str:
     return reason if layers > 2 else ""
 
 
+# Not among BEGINNING_CLAIMS, which judge an agreement alone: the course of a run must be computed first,
+# which takes as long as a short training. The experiment `beginning-turn` does so.
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
-    """Judge W by its course at the last record at which the loss has fallen by at most 40 %."""
+    """Judge W by its course at the last record at which the loss has fallen by at most ``FOLLOWED``.
+
+    ``near`` compares W with its course (:func:`.agreement.compare_course`).
+    """
     needs = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_two_layers)
     missing = next(filter(None, (need(agreement) for need in needs)), "")
     name = "beginning-course"
+    followed = f"{100 * FOLLOWED:g} %"
     early = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
     if missing or not early.any(axis=0).all():
-        reason = missing or "at no record W has moved while the loss has fallen by at most 40 %"
+        reason = missing or f"at no record W has moved while the loss has fallen by at most {followed}"
         return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     cosines = near.cosine.min(axis=(2, 3))
     last = len(early) - 1 - early[::-1].argmax(axis=0)  # the last early record of each trial
@@ -172,7 +192,7 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     least = cosines[early].min()
     meaning = (
         f"cosine of W and its forecast course in the worst layer at step {step:,}, the last record whose "
-        f"loss has fallen by at most 40 %; up to this step the cosine is at least {least:.2f}"
+        f"loss has fallen by at most {followed}; up to this step the cosine is at least {least:.2f}"
     )
     return Judgement(end, LEAST_COSINE, end >= LEAST_COSINE, meaning).about(name)
 

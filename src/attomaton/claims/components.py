@@ -18,9 +18,8 @@ from attomaton.claims.approach import NEGLIGIBLE, find_worst, name_trials, swing
 from attomaton.claims.computed_path import compute_path, find_time, follow_trial
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import dense
-from attomaton.claims.measures import list_edge_ends
 from attomaton.claims.verdicts import Judgement
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, list_edge_ends
 from attomaton.solvers.hard.solve import Kind
 from attomaton.training.trace import Trace
 

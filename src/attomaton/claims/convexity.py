@@ -10,8 +10,8 @@ import numpy as np
 
 from attomaton.base.tables import Float64
 from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head
-from attomaton.claims.measures import list_edge_ends
 from attomaton.claims.verdicts import Judgement
+from attomaton.graphs.components import list_edge_ends
 from attomaton.training.models.attention import measure_curvatures
 from attomaton.training.models.heads import TokenId, reads_mass
 

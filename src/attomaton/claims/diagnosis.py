@@ -1,5 +1,8 @@
 """Diagnose why a run departs from the theory, and say what to change."""
 
+# `diagnose` calls the other functions. Each looks for one failure in all trials, and returns a sentence, or
+# "" if there is none.
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,8 +23,14 @@ SMALL_RISE = 1e-4
 # Differences of the loss below this, relative and absolute, are rounding.
 RISE_ROUNDING, LEAST_RISE = 1e-9, 1e-12
 
-# A loss that has fallen by less than this share has hardly fallen, if no limit is known; otherwise by half.
+# Without a known limit, a loss has hardly fallen if it has fallen by less than this share.
 HARDLY_FALLEN = 1e-3
+
+# With a known limit, a loss has hardly fallen if more than this share of the way to the limit is left.
+STILL_ABOVE = 0.5
+
+# A context has most attention on tokens that its label beats if they have more than this share.
+MOST_ATTENTION = 0.5
 
 # With more tokens than this many times the dimensions, small changes of W move many scores.
 CROWDED = 2
@@ -82,13 +91,17 @@ def _too_large_steps(trace: Trace) -> str:
 
 def _too_small_steps(evidence: Evidence) -> str:
     trace = evidence.trace
-    if need_log_loss(evidence) or need_mass_head(evidence):
+    # With log-loss of the attention mass on the label, the loss converges to that of the soft scores, which
+    # the automaton has. With any other loss or head, no limit is known.
+    has_known_limit = not (need_log_loss(evidence) or need_mass_head(evidence))
+    if not has_known_limit:
         fallen = trace.losses[0] - trace.losses[-1]
         slow = fallen < HARDLY_FALLEN * np.maximum(np.abs(trace.losses[0]), LEAST_RISE)
     else:
+        # the mean loss of each trial; `soft.loss` is a sum over samples
         n_samples = [max(automaton.components.edges.n_samples, 1) for automaton in evidence.automata]
         limit = np.array([automaton.soft.loss for automaton in evidence.automata]) / np.array(n_samples)
-        slow = trace.losses[-1] - limit > 0.5 * (trace.losses[0] - limit)
+        slow = trace.losses[-1] - limit > STILL_ABOVE * (trace.losses[0] - limit)
         slow &= trace.losses[0] - limit > RISE_ROUNDING  # otherwise the start is the limit
     if not slow.any():
         return ""
@@ -103,8 +116,11 @@ def _wrong_priorities(evidence: Evidence) -> str:
     wrong = np.zeros(trace.n_trials, bool)
     target = evidence.target
     for trial, (contexts, below) in enumerate(zip(target.contexts, target.below, strict=True)):
-        mass = contexts.sums(contexts.masses(trace.weights[-1:, trial])[0] * below)
-        wrong[trial] = (mass > 0.5).any()
+        # Entries are (sample, token) pairs. `below` marks tokens that the label of the sample beats, so the
+        # sum over the pairs of a sample is the attention at the last record on such tokens.
+        masses = contexts.masses(trace.weights[-1:, trial])[0]
+        lost_mass = contexts.sums(masses * below)  # (n_samples,)
+        wrong[trial] = (lost_mass > MOST_ATTENTION).any()
     if not wrong.any():
         return ""
     cause = need_log_loss(evidence) or need_mass_head(evidence)
@@ -119,6 +135,7 @@ def _wrong_priorities(evidence: Evidence) -> str:
 
 def _crowded(evidence: Evidence) -> str:
     n_tokens, dim = evidence.trace.embeddings.shape[1:]
+    # `inseparable` counts the priorities that the embeddings cannot meet; their tokens count as ties
     merged = np.array([automaton.hard.certificate.inseparable > 0 for automaton in evidence.automata])
     if n_tokens <= CROWDED * dim and not merged.any():
         return ""

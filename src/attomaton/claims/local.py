@@ -5,6 +5,12 @@ computed then, so claims are judged by how much the angle to the direction falls
 :func:`solve_local` is public; :func:`judge_local` and :func:`judge_path` judge claims.
 """
 
+# Arrays over pairs have an entry for each (sample, token) pair of a trial's contexts. `mass` is the attention
+# on each pair; a token with enough of it is *selected*. Convergence of W to a direction is judged by the
+# tangent of the angle between them, which a correlation near 1 would hide in rounding. `judge_path` judges
+# another claim: whether the W of least loss in balls of growing radius R (the regularisation path) tends to
+# the direction W_svm of the labels.
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -146,6 +152,7 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     # each selected token against every token of its context, as pairs of rows of the bags
     winner = np.repeat(selected, sizes[sample])
     loser = ranges_of(contexts.starts[sample], sizes[sample])
+    # a loser is selected, too (a tie), or clearly not selected; what is in between is left out
     clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= LEAST_UNDECIDED))
     winner = winner[clear]
     loser = loser[clear]
@@ -211,6 +218,7 @@ def _find_local(evidence: Evidence) -> Angles:
     trace = evidence.trace
     middle = evidence.middle
     decided = evidence.once(_decided)
+    # a direction for every trial; those that are not decided are not judged, but a zero would give NaN
     directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
     tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
@@ -235,6 +243,7 @@ def _decided(evidence: Evidence) -> Bool:
     settled = np.zeros(trace.n_trials, bool)
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
+        # by pair; the run has settled if exactly the selected tokens keep their mass
         keeps = after >= KEEPS * before
         selected = after > SELECTED
         clear = selected | (after <= LEAST_UNDECIDED)

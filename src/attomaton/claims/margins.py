@@ -15,8 +15,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.solutions import is_orthonormal
 from attomaton.base.tables import Float64, Int64
 from attomaton.claims.limits import check_automata, embeddings_for_solvers
-from attomaton.claims.measures import list_edge_ends
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, list_edge_ends
 from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
 from attomaton.training.steps import Adam, GradientDescent, Muon, SignDescent, SpectralDescent, Step

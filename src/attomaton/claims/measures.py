@@ -1,5 +1,10 @@
 """Measure correlations, distances and attention masses at every record of a training run."""
 
+# Two tokens of one component tie under its query. The *cyclic subspace* is the span of all ties: matrices
+# (e_i − e_j) e_kᵀ with tokens i and j that tie under query k. Π_fin projects W onto it. In it W converges to
+# the *finite part* W_fin, and perpendicular to it W grows along W_svm. `predict_target` computes both from
+# the automata of a run, and `measure_trace` compares the run with them.
+
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,7 +15,7 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.frames import Tabular
 from attomaton.base.solutions import is_orthonormal
-from attomaton.base.tables import Bool, Float64, Int64, column, make_table, table_of
+from attomaton.base.tables import Bool, Float64, Int64, make_table, table_of
 from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.limits import check_automata, dense
 from attomaton.graphs.components import Components
@@ -133,7 +138,8 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
 def measure_against(trace: Trace, target: Target) -> Curves:
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     coordinates = cyclic_coordinates(target.axes, trace.weights)
-    length = target.along_direction(trace.weights)
+    # these are the correlation and the distance of Target, with each projection computed only once
+    length_along = target.along_direction(trace.weights)
     # ‖W − Π_fin W‖; W_svm is perpendicular to the cyclic subspace, so ⟨W − Π_fin W, W_svm⟩ = ⟨W, W_svm⟩
     outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))
     missed = [
@@ -143,18 +149,12 @@ def measure_against(trace: Trace, target: Target) -> Curves:
     return Curves(
         steps=trace.steps,
         norm=norm,
-        correlation=length / _nonzero(norm),
+        correlation=length_along / _nonzero(norm),
         finite_distance=np.linalg.norm(coordinates - target.finite_part, axis=-1),
-        outside_correlation=length / _nonzero(outside),
+        outside_correlation=length_along / _nonzero(outside),
         missed=np.stack(missed, axis=1),
         loss=trace.losses,
     )
-
-
-def list_edge_ends(components: Components) -> tuple[Int64, Int64, Int64]:
-    """Query, winner and loser of every data edge, shape (n_edges,) each."""
-    rows = components.edges.rows
-    return column(rows, "query"), column(rows, "winner"), column(rows, "loser")
 
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
@@ -173,17 +173,17 @@ def cyclic_coordinates(axes: Float64, weights: Float64) -> Float64:
 
 
 def _axes(components: Components, table: Float64) -> Float64:
-    # orthonormal axes of one trial, shape (n_axes, dim²)
+    # orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)
     if is_orthonormal(table):
-        return _tie_axes(components)
+        return _axes_of_tokens(components)
     basis = find_basis(components, table)
     # the cyclic axes of the basis are in coordinates of its left and right factors
     inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
     return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
 
 
-def _tie_axes(components: Components) -> Float64:
-    """The axes for orthonormal embeddings: for each query, differences of tokens within a component."""
+def _axes_of_tokens(components: Components) -> Float64:
+    """The axes of the cyclic subspace for orthonormal embeddings, from differences of tokens that tie."""
     # axis number `count` of a component: (1, …, 1, −count, 0, …)/√(count (count + 1)), as in a Helmert matrix
     size = components.edges.n_tokens
     axes: list[Float64] = []

@@ -11,6 +11,8 @@ from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole
 
 
+# `reads` replaces `corpus_options` by the options that say how a corpus is read (--tokenizer, --column, …),
+# and passes their values as one object.
 @reads
 def tokenize(
     corpus: CorpusArgument,
@@ -22,11 +24,13 @@ def tokenize(
     quiet: output.Quiet = False,
 ) -> None:
     """Tokenise CORPUS into Parquet shards of token ids; a stopped command resumes."""
+    # imported when the command runs, so that --help and other commands start faster
     from attomaton.corpora.readers.corpus import warn_of_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
-    with resumable(corpus != "-"), stages(quiet) as announce:
-        announce("tokenizing")
+    can_resume = corpus != "-"  # standard input cannot be read a second time
+    with resumable(can_resume), stages(quiet) as announce:
+        announce("tokenising")
         tokens = tokenize_corpus(
             corpus,
             out,

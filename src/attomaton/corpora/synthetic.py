@@ -117,7 +117,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
     compatible = [
         np.flatnonzero(precedes[block, block_of] | (block_of == block)) for block in range(len(order.sizes))
     ]
-    samples = needed
+    samples = list(needed)
     for _ in range(n_samples - len(needed)):
         label = int(rng.integers(order.n_tokens))
         n_companions = int(rng.integers(0, MOST_COMPANIONS + 1))
@@ -220,7 +220,8 @@ def _draw_until(
 # The samples that show each tie and each arc once: winner, loser and query, with the winner as label.
 def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
     starts = list(accumulate(order.sizes, initial=0))  # the first token of each block, and the end
-    # in a block, each token wins against the next, and the last against the first: the cycle ties them
+    # In a block, each token wins against the next, and the last against the first: the cycle ties them. A
+    # block of one token t gives the pair (t, t), in whose sample t wins against the query alone.
     pairs = [
         (start + step, start + (step + 1) % size)
         for start, size in zip(starts, order.sizes, strict=False)

@@ -382,6 +382,12 @@ def find_ends(components: Components) -> tuple[Int64, Int64]:
     return first[column(components.order, "above")], first[column(components.order, "below")]
 
 
+def list_edge_ends(components: Components) -> tuple[Int64, Int64, Int64]:
+    """Query, winner and loser of every edge of the data, shape (n_edges,) each."""
+    edges = components.edges
+    return edges["query"], edges["winner"], edges["loser"]
+
+
 def find_ties(components: Components) -> tuple[Int64, Int64]:
     """Pairs of nodes that tie, as rows of ``nodes``: neighbours in each component, sorted by token."""
     _, rows = components.members

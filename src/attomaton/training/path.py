@@ -5,6 +5,10 @@ along the sphere for all trials at once, starting from the result of the previou
 coordinates of W in a :class:`~attomaton.training.frames.TrialFrame`, in which ‖W‖ is the length of the point.
 """
 
+# `trace_path` is the entry. Sizes are b trials and m coordinates. `slope` is ∇L in coordinates, (b, m). With
+# u = W/R, P = 1 − u uᵀ projects onto the directions along the sphere. How far W is from stationary is
+# measured by ‖P∇L‖/‖∇L‖, the *tangential share* of the slope, which is 0 at W_R.
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -39,8 +43,8 @@ class WeightsByRadius:
     """W_R of every trial, by radius R.
 
     All are float64 arrays: ``radii`` (n_radii, n_trials), ascending; ``weights`` (n_radii, n_trials, dim,
-    dim); ``losses`` (n_radii, n_trials); and ``left`` (n_radii, n_trials), the component of ∇L along the
-    sphere ‖W‖ = R relative to ‖∇L‖, which is 0 at a stationary point.
+    dim); ``losses`` (n_radii, n_trials); and ``left`` (n_radii, n_trials), the tangential share of ∇L: its
+    component along the sphere ‖W‖ = R relative to ‖∇L‖, which is 0 at a stationary point.
     """
 
     radii: Float64
@@ -107,8 +111,8 @@ def trace_path(
         minima = _follow_radii(frame, levels, rtol, max_steps, other_starts)
         weights = np.stack([frame.weights(minimum.point).numpy() for minimum in minima])
     losses = np.stack([minimum.losses.numpy() for minimum in minima])
-    remaining = np.stack([minimum.remaining_slope.numpy() for minimum in minima])
-    return WeightsByRadius(levels, weights, losses, remaining)
+    tangential_shares = np.stack([minimum.tangential_share.numpy() for minimum in minima])
+    return WeightsByRadius(levels, weights, losses, left=tangential_shares)
 
 
 # The radii as an array (n_radii, n_trials), if they are positive and ascend.
@@ -131,7 +135,7 @@ class _Minimum(NamedTuple):
 
     point: Tensor  # (b, m): coordinates
     losses: Tensor  # (b,)
-    remaining_slope: Tensor  # (b,): ‖P∇L‖/‖∇L‖, see `_measure_tangent`
+    tangential_share: Tensor  # (b,): ‖P∇L‖/‖∇L‖
 
 
 def _follow_radii(
@@ -139,7 +143,8 @@ def _follow_radii(
 ) -> list[_Minimum]:
     """The minimum for each radius, from the minimum of the radius before, or the better of two starts."""
     # Near W = 0 the path runs along −∇L(0); the first radius rescales it.
-    point = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
+    slope, _ = frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))
+    point = -slope
     minima: list[_Minimum] = []
     for radii_of_trials, other_start in zip(radii, other_starts, strict=True):
         radius = torch.as_tensor(radii_of_trials)
@@ -149,7 +154,7 @@ def _follow_radii(
             is_better = frame.losses(restarted) < frame.losses(point)
             point = torch.where(is_better[:, None], restarted, point)
         slope, losses = frame.slope(point)
-        minima.append(_Minimum(point, losses, _measure_tangent(slope, point)))
+        minima.append(_Minimum(point, losses, _tangential_share(slope, point)))
     return minima
 
 
@@ -160,7 +165,7 @@ def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_
         point,
         lambda point, slope: _newton_move(frame, point, slope, radius),
         project=lambda point: _rescale(point, radius),
-        steepness=_measure_tangent,
+        steepness=_tangential_share,
         tolerance=rtol,
         max_steps=max_steps,
     )
@@ -168,13 +173,16 @@ def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_
 
 def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
     """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R²."""
-    # μ is added across the sphere too: the slope has no component there, and positive curvature stays so.
+    # A minimum on ‖W‖ = R is stationary for L + ½ μ (‖W‖² − R²), so ∇L + μ W = 0 and μ = −⟨∇L, W⟩/R². Along
+    # the sphere the second derivatives of this function, ∇²L + μ, are the curvature.
     multiplier = -(slope * point).sum(1) / radius**2
     unit = point / radius[:, None]
     curvature = _project(frame.curvature(point), unit)
+    # P∇²LP + μ instead of P(∇²L + μ)P: they differ by μ u uᵀ, and the slope P∇L has no component along u. If
+    # μ > 0, this also makes the matrix positive definite along u, where it would be 0.
     curvature.diagonal(dim1=1, dim2=2).add_(multiplier[:, None])
     floor = (LEAST_CURVATURE * norms(slope) / radius)[:, None]
-    return limit_length(find_newton_step(curvature, _tangent(slope, unit), floor), LONGEST_MOVE * radius)
+    return limit_length(find_newton_step(curvature, _along_sphere(slope, unit), floor), LONGEST_MOVE * radius)
 
 
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
@@ -186,15 +194,15 @@ def _project(curvature: Tensor, unit: Tensor) -> Tensor:
     return curvature - outer - outer.transpose(1, 2)
 
 
-def _tangent(slope: Tensor, unit: Tensor) -> Tensor:
+def _along_sphere(slope: Tensor, unit: Tensor) -> Tensor:
     """The component of the slope along the sphere, P∇L."""
     return slope - (slope * unit).sum(1, keepdim=True) * unit
 
 
-def _measure_tangent(slope: Tensor, point: Tensor) -> Tensor:
+def _tangential_share(slope: Tensor, point: Tensor) -> Tensor:
     """‖P∇L‖/‖∇L‖, shape (b,): 0 at a stationary point of the loss on the sphere."""
     unit = point / norms(point)[:, None].clamp_min(SMALLEST_FLOAT)
-    return norms(_tangent(slope, unit)) / norms(slope).clamp_min(SMALLEST_FLOAT)
+    return norms(_along_sphere(slope, unit)) / norms(slope).clamp_min(SMALLEST_FLOAT)
 
 
 # The nearest point of the sphere of each trial's radius (b,).

@@ -1,5 +1,7 @@
 """Attention rows that are watched."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -150,3 +152,10 @@ def test_the_rows_of_a_layer_are_those_of_its_heads():
         part = rows.of_layer(layer)
         assert [head.layer for head in part.heads] == [layer] * 2
         np.testing.assert_array_equal(part.attention, rows.attention[:, 2 * layer : 2 * layer + 2])
+
+
+def test_a_model_with_patterns_of_other_heads_than_its_shape_says_is_refused():
+    model = StandIn(n_layers=1, n_heads=2)
+    model.shape = replace(model.shape, n_heads=3)
+    with pytest.raises(UnreadableModel, match="patterns of 2 heads, but the shape of the model says 3"):
+        record(model, draw_documents(10), window=8)

@@ -3,8 +3,11 @@
 A head attends to a *key*: a token together with the way in which it is read. In way w the token x writes
 ``table[w, x]``, and its key is w · n_tokens + x. With one way, keys are tokens. With the two ways identity
 and successor, a position with the token x offers two keys: the first writes x, the second the token that most
-often follows x.
+often follows x. An *unknown word* of a new text, which the vocabulary does not contain, comes after the
+vocabulary in both numberings: word i is token n_tokens + i and key n_keys + i. It writes itself.
 """
+
+# `find_writing` makes a `Writing` from what a user gives; the methods of `Writing` translate tokens and keys.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +90,7 @@ class Writing:
         return ~np.array(repeated).reshape(self.table.shape)
 
     def token_of(self, keys: Integers) -> Int32:
-        """The token that each key reads; keys from ``n_keys`` on are unknown words."""
-        # unknown words follow the keys as they follow the tokens: key n_keys + i is token n_tokens + i
+        """The token x or n_tokens + i that each key w · n_tokens + x or n_keys + i reads."""
         unknown = keys - (self.n_keys - self.n_tokens)
         return np.where(keys >= self.n_keys, unknown, keys % max(self.n_tokens, 1)).astype(np.int32)
 
@@ -130,7 +132,8 @@ class Writing:
         is_offered = np.zeros((len(tokens), self.n_ways), bool)
         is_offered[in_vocabulary] = self.offered.T[tokens[in_vocabulary], ::-1]
         keys = np.arange(self.n_ways)[::-1] * self.n_tokens + tokens[:, None].astype(np.int64)
-        is_offered[~in_vocabulary, -1] = True  # an unknown word offers one key
+        # an unknown word offers one key, in the column of the first way: token n_tokens + i, key n_keys + i
+        is_offered[~in_vocabulary, -1] = True
         keys[~in_vocabulary, -1] += self.n_keys - self.n_tokens
         return keys[is_offered].astype(np.int32), np.flatnonzero(is_offered) // self.n_ways
 
@@ -149,10 +152,10 @@ class KeyNames:
     writing: Writing
     name: Callable[[int], str]
 
-    def __call__(self, token: int) -> str:
-        key = np.array([token])
-        read = int(self.writing.token_of(key)[0])
-        written = int(self.writing.write(key)[0])
+    def __call__(self, key: int) -> str:
+        keys = np.array([key])
+        read = int(self.writing.token_of(keys)[0])
+        written = int(self.writing.write(keys)[0])
         name = self.name(read)
         return name if read == written or self.writing.n_ways == 1 else f"{name} → {self.name(written)}"
 
@@ -179,10 +182,14 @@ def read_map(path: str) -> dict[str, str | int]:
         ) from error
     except ValueError as error:
         raise UnreadableSource(f"{path} is not JSON ({error}); write a map of tokens to tokens") from error
-    pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
-    if not all(isinstance(token, str | int) and not isinstance(token, bool) for token in pairs.values()):
+    if not isinstance(record, dict) or not all(map(_is_token, cast("dict[str, Any]", record).values())):
         raise UnreadableSource(f'{path} does not map tokens to tokens; write JSON such as {{"a": "b"}}')
-    return pairs
+    return cast("dict[str, str | int]", record)
+
+
+def _is_token(token: Any) -> bool:
+    # a text or an id; True and False are ints in Python, but not ids
+    return isinstance(token, str | int) and not isinstance(token, bool)
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
@@ -195,8 +202,10 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
     if isinstance(writes, Mapping):
         return Writing(check_writes(_number_writes(writes, vocabulary), samples.n_tokens)[None])
     table: Any = np.asarray(writes)
+    if table.ndim == 1:
+        table = table[None]  # one way
     # one row for each way; `check_writes` refuses an array of another shape
-    rows = table if table.ndim == 2 and len(table) else table[None] if table.ndim == 1 else [table]
+    rows = table if table.ndim == 2 and len(table) else [table]
     return Writing(np.array([check_writes(row, samples.n_tokens) for row in rows]))
 
 

@@ -2,8 +2,16 @@
 
 Until the swap the old folder is untouched, and on Linux the swap is a single rename. So a command that fails
 or is killed at any moment leaves either the old folder or the new one, and perhaps an unfinished folder next
-to it (:mod:`.partials`), which the next writer resumes or removes.
+to it, which the next writer resumes or removes. :func:`build_folder` is the entry. A folder has these names:
+
+- ``NAME.partial-ID``, the *partial*: being built, with the record ``partial.json`` (:mod:`.partials`);
+- the *draft*, a hidden name that the lock of the target names: about to be moved, or about to be removed;
+- the *spare* (``.old``): the old folder, for a moment, on systems that cannot exchange two names at once.
 """
+
+# A *run* is the folder of a learned automaton; its subfolder `training` (INNER) may contain the recorded
+# *training* of a model. A *bare* run has a training only. A *sealed* record contains its own digest, which
+# shows that attomaton wrote it; the *stock* of a folder lists our files in it, and all others.
 
 import os
 from collections.abc import Generator, Iterable, Mapping
@@ -132,7 +140,7 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
             f"{show_path(target)} contains files that attomaton did not write "
             f"({list_first(stock.foreign)}); move them away, or give a new folder"
         )
-    if overwrite or stock.is_bare_run:
+    if overwrite or stock.is_bare_run:  # the training of a bare run is kept: see `_keep_training`
         return
     has_training = (target / ownership.INNER).exists()
     within = " and a training, which would be removed too" if has_training else ""
@@ -171,14 +179,14 @@ def _check_movable(target: Path) -> None:
         )
 
 
-# Link the training in a target without a learned automaton into the folder that replaces it.
+# Link the training in a bare run into the folder that replaces the run; no other folder has one to keep.
 def _keep_training(partial: Path, target: Path) -> None:
     stock = ownership.take_stock(target) if target.exists() else None
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for folder in stock.unfinished for path in folder.rglob("*") if path.is_file()]
     names = [file.relative_to(target).as_posix() for file in [*stock.files, *unfinished]]
-    names.remove(MANIFEST)
+    names.remove(MANIFEST)  # the new folder has its own
     record = read_sealed(partial / PARTIAL) or {}
     # the names are recorded before the files exist, so that the next writer can remove them after a kill
     write_sealed(partial / PARTIAL, {**record, "records": names})
@@ -202,9 +210,11 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
     if ownership.take_stock(target) is not None:
         draft.chmod(target.stat().st_mode & PERMISSIONS)
         exchange_folders(draft, target, ownership.spare_of(draft))
+        replaced = draft  # after the exchange, the old folder has the name of the draft
         flush(target.parent)
-        ownership.remove_ours(draft, partial)
-    else:
+        # files in it that are not ours stay, in a folder with the name of the partial
+        ownership.remove_ours(replaced, partial)
+    else:  # there is no folder, or an empty one
         if target.exists():
             target.rmdir()
         draft.rename(target)

@@ -8,6 +8,11 @@ folder that its owner is about to move into place, or has just replaced. If the 
 owner removes the draft.
 """
 
+# `locked` guards a target, `take_stock` says which files in it are ours, and `remove_ours` removes these.
+# Folders are called as in `folders.py`: a *partial* is being built, a *draft* about to be moved or removed,
+# and a *spare* is the old folder between two renames. A *record* is a sealed JSON file, and a *run* the
+# folder of a learned automaton, in which there may be a *training*.
+
 import os
 import stat
 import warnings
@@ -71,8 +76,8 @@ def take_stock(folder: Path) -> Stock | None:
                 stock.foreign.append(path.name)
         for path in (Path(root, name) for name in sorted(subfolders)):
             if not path.is_symlink() and str(path.relative_to(folder)) in parents_of_ours:
-                continue
-            subfolders.remove(path.name)  # os.walk does not enter it
+                continue  # os.walk enters it
+            subfolders.remove(path.name)  # so os.walk does not enter it
             if not path.is_symlink() and is_partial(path):
                 stock.unfinished.append(path)
             else:
@@ -168,7 +173,7 @@ def locked(target: Path, parent: Path) -> Generator[Lock]:
     with open_locked(path, target) as file:
         earlier = (read_owner(file) or {}).get("draft")
         draft = draft_name()
-        _recover(str(earlier), parent, target)
+        _recover(str(earlier), parent, target)  # "None", without an earlier owner, is no name of a draft
         if earlier is not None:  # None: the lock file was empty, so it is not ours
             write_owner(file, draft)
         try:

@@ -3,6 +3,11 @@
 A truncated or altered run does not load. Nothing is ever unpickled.
 """
 
+# `write_run` and `read_run` are inverse to each other for a `Run`; `fill_run` is the first without the
+# folder, for writers that add files of their own. `load_run` and `explained_run` make an object from a run
+# that was read. A *partition* is one of several Parquet files of a large table, which is read on demand
+# (`parted`).
+
 import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -115,7 +120,7 @@ def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) 
     """Read a folder of this kind, and check every file against its digest in the manifest."""
     path = as_path(folder)
     manifest = manifests.read_manifest(path, kind)
-    for tries in range(TRIES + 1):
+    for tries in range(TRIES + 1):  # the last one raises its error
         try:
             return _read_files(path, manifest)
         except CorruptRun:

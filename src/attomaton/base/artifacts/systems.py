@@ -33,6 +33,12 @@ OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as
 LOCKED_BYTE = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
 NEW_FILE_MODE = 0o666  # all may read and write, except as the umask of the user says: the default of `open`
 
+RENAME_EXCHANGE = 2  # a flag of renameat2
+AT_WORKING_DIRECTORY = -100  # AT_FDCWD: paths are relative to the working directory
+# Error numbers if the system or the file system does not support renameat2. EPERM is one of them, because
+# sandboxes refuse unknown calls with it; if the renames are really forbidden, the fallback fails too.
+UNSUPPORTED_CALL = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
+
 
 def open_no_follow(path: Path, flags: int) -> int:
     """Open a file and return its descriptor, without following a link (``ELOOP``) or blocking on a pipe."""
@@ -45,6 +51,8 @@ def flush(path: Path) -> None:
     """Flush a file to disk (``fsync``), or a folder if the system can; a link to a folder is followed."""
     if not OPENS_FOLDERS and path.is_dir():
         return
+    # Windows (which opens no folders) flushes a descriptor only if it can be written to; elsewhere, reading
+    # is enough, and also works for folders and for files without write permission
     descriptor = os.open(path, (os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR) | _SAFE_FLAGS)
     try:
         os.fsync(descriptor)
@@ -78,19 +86,15 @@ def lock_file(file: FileIO) -> bool:
 
 
 def remove_locked(path: Path, file: FileIO) -> None:
-    """Remove a lock file before it is closed, so that nobody locks it in between; on Windows, after."""
+    """Remove and close a lock file, in this order, so that nobody locks it in between."""
     if _fcntl is not None:
         path.unlink(missing_ok=True)
     file.close()
-    if _fcntl is None:  # Windows removes no open file: one that another process has opened stays for it
+    # Windows cannot remove an open file, so there it is closed first. If another process has opened the file
+    # meanwhile, it stays for that process.
+    if _fcntl is None:
         with suppress(PermissionError):
             path.unlink(missing_ok=True)
-
-
-RENAME_EXCHANGE = 2  # a flag of renameat2
-AT_WORKING_DIRECTORY = -100  # AT_FDCWD: paths are relative to the working directory
-# Error numbers for a call that the system or the file system does not support.
-UNSUPPORTED_CALL = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
 
 
 def exchange_folders(path: Path, target: Path, spare: Path) -> None:

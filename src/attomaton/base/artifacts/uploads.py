@@ -5,6 +5,9 @@ files, remove an earlier manifest, replace the files, write the manifest, remove
 manifest there is no run. After an interrupted upload, the marker says which files the next one may replace.
 """
 
+# `build_at` is the entry for writers, to this machine or to a URL. A *stock* lists the files that we wrote in
+# a folder (`ownership`); names are relative to it, with "/" between their parts.
+
 import tempfile
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
@@ -34,10 +37,11 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     foreign = sorted((present - replaced - {UPLOAD_MARKER}).intersection(uploaded))
     if foreign:
         raise UnwritablePlace(f"{remote / foreign[0]} is not a file of attomaton; choose another URL")
-    token = token_hex(8)  # by which another program that uploads at the same time is noticed
+    # A program that uploads at the same time overwrites the marker, and so the token, which is read again.
+    token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(replaced.union(uploaded))}
     (remote / UPLOAD_MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
-    (remote / manifests.MANIFEST).unlink()
+    (remote / manifests.MANIFEST).unlink()  # from here on, readers find no run
     for name in sorted(replaced.difference(uploaded) - {manifests.MANIFEST}):
         (remote / name).unlink()
     for name in (name for name in uploaded if name != manifests.MANIFEST):

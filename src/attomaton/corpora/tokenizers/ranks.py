@@ -92,9 +92,10 @@ class TiktokenEncoder:
                 f"the file to one of {', '.join(sorted(SCHEMES))}, or give a tokenizer.json"
             )
         scheme = SCHEMES[name]
-        # All ranks are below this: a special token may have an id between ranks (50256 in p50k_base), and one
-        # id may be unused (100256 in cl100k_base).
-        self._ranks = parse_ranks(content, scheme.n_ranks + len(scheme.special) + 1)
+        # A special token may have an id between ranks (50256 in p50k_base), and one id may be unused (100256
+        # in cl100k_base).
+        rank_limit = scheme.n_ranks + len(scheme.special) + 1
+        self._ranks = parse_ranks(content, rank_limit)
         if len(self._ranks) != scheme.n_ranks:
             raise UnreadableSource(
                 f"the file has {len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; "
@@ -127,26 +128,25 @@ class TiktokenEncoder:
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
 
 
-def parse_ranks(content: str, most: int) -> dict[bytes, int]:
-    """The rank of each token in the text of a ranks file; all must be different, and below ``most``."""
+def parse_ranks(content: str, rank_limit: int) -> dict[bytes, int]:
+    """The rank of each token in the text of a ranks file; all must be different, and below ``rank_limit``."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
             continue
-        token, rank = _parse_line(line, number, most)
+        token, rank = _parse_line(line, number, rank_limit)
         if token in ranks:
             raise _bad_line(number, "repeats a token")
         ranks[token] = rank
-    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
-    if missing:
+    if any(bytes([byte]) not in ranks for byte in range(256)):  # then some texts could not be written
         raise UnreadableSource(f"some single byte has no rank; {encoders.RESTORE_TOKENIZER}")
     if len(set(ranks.values())) < len(ranks):
         raise UnreadableSource(f"two tokens have the same rank; {encoders.ANOTHER_TOKENIZER}")
     return ranks
 
 
-# The token and the rank in a line of a ranks file; a rank must be below `most`.
-def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
+# The token and the rank in a line of a ranks file, which has this number; a rank must be below `rank_limit`.
+def _parse_line(line: str, number: int, rank_limit: int) -> tuple[bytes, int]:
     fields = line.split()
     try:
         token = base64.b64decode(fields[0], validate=True)
@@ -156,8 +156,8 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
         raise _bad_line(number, "is not a token in base64 with its rank")
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
-    if len(fields[1]) > RANK_DIGITS or int(fields[1]) >= most:
-        raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {most:,}")
+    if len(fields[1]) > RANK_DIGITS or int(fields[1]) >= rank_limit:
+        raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {rank_limit:,}")
     return token, int(fields[1])
 
 

@@ -4,10 +4,13 @@ The pass also records rows of random heads, and the mean of what attention reads
 sampled first, so the size of :class:`~.rows.Rows` is known; batches of documents then fill it.
 """
 
+# A *row* of attention is what a head attends to from one sampled position, the *query*. There is one `Rows`
+# for each *set* of heads: set 0 are the heads of the model, set i those of random model i − 1.
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -68,10 +71,12 @@ def record(
 ) -> Recorded:
     """Record the attention at sampled positions of documents, and what attention reads, in one pass.
 
-    Documents with fewer than ``window + 2`` tokens are left out. Fewer rows are sampled if the rows of all
-    heads would need more than ``most_bytes``. This counts the heads of all layers, so that the rows of a
-    layer do not depend on ``layers`` (ascending; None means all). ``random`` are models as ``rotate_beside``
-    makes them. What attention reads is averaged over the documents ``reads_of``.
+    - ``window``: recorded keys before a query; documents with fewer than ``window + 2`` tokens are left out.
+    - ``per_document``, ``longest``: most positions that are sampled in a document, and its longest context.
+    - ``random``: models with random heads, as ``rotate_beside`` makes them.
+    - ``reads_of``: numbers of the documents over which what attention reads is averaged.
+    - ``layers``: the recorded layers, ascending; None means all. The sampled positions do not depend on them.
+    - ``most_bytes``: size of the rows of all heads in all layers, above which fewer positions are sampled.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -85,16 +90,16 @@ def record(
     rows = _allocate_rows(model, sampled, window, layers)
     # The rows of random heads share all arrays with those of the model, except the arrays by head.
     by_head = [{name: np.empty_like(getattr(rows, name)) for name in BY_HEAD} for _ in random]
-    sets = [rows, *(replace(rows, **arrays) for arrays in by_head)]
+    rows_of_random = tuple(replace(rows, **arrays) for arrays in by_head)
     averaged = set(reads_of)
     reads = _ReadSums(layers, [document for document in sampled if document.number in averaged])
-    recorder = _Recorder(model, random, layers, sets, reads)
+    recorder = _Recorder(model, random, layers, (rows, *rows_of_random), reads)
     done = 0
     for batch in _batch_documents(model, sampled, len(cut)):
         recorder.run(batch)
         done += len(batch)
         progress(done, len(sampled))
-    return Recorded(rows, tuple(sets[1:]), reads.means())
+    return Recorded(rows, rows_of_random, reads.means())
 
 
 def _longest_context(model: HeadModel, longest: int, window: int) -> int:
@@ -193,14 +198,22 @@ def _batch_documents(
     yield batch
 
 
+class _BatchQueries(NamedTuple):
+    """The sampled positions of a batch of n documents, as many columns as the document with most has."""
+
+    positions: Tensor  # (n, n_queries): with fewer in a document, its last one is repeated
+    is_sampled: Tensor  # (n, n_queries): False where repeated
+    indices: Int64  # (is_sampled.sum(),): the index in `Rows` of each sampled position
+
+
 @dataclass(frozen=True, eq=False)
 class _Recorder:
-    """Runs batches and writes what they show to ``sets``: the rows of the model, then those of ``random``."""
+    """Runs batches and writes what they show to the rows of every set of heads."""
 
     model: HeadModel
     random: Sequence[LayeredModel]
     layers: tuple[int, ...]
-    sets: list[Rows]
+    rows_of_set: tuple[Rows, ...]
     reads: "_ReadSums"
 
     def run(self, batch: Sequence[_Sampled]) -> None:
@@ -213,29 +226,26 @@ class _Recorder:
         for index, document in enumerate(batch):
             n = len(document.positions)
             contexts[index, : len(document.context)] = document.context
-            # With fewer positions than other documents, the last is repeated, but only written once.
             positions[index] = np.pad(document.positions, (0, n_queries - n), mode="edge")
             is_sampled[index, :n] = True
         queries = torch.as_tensor(positions)
-        rows = np.concatenate([document.rows for document in batch])
-        write = partial(self._write, rows, queries, torch.as_tensor(is_sampled))
+        indices = np.concatenate([document.rows for document in batch])
+        # the model calls this as `WriteRows`: with a layer, the number of a set of heads, and their patterns
+        write = partial(self._write, _BatchQueries(queries, torch.as_tensor(is_sampled), indices))
         if isinstance(self.model, LayeredModel):
             add = partial(self.reads.add, [document.number for document in batch])
             self.model.record(contexts, queries, write, random=self.random, reads=add, layers=self.layers)
             return
-        patterns = self.model.watch(contexts).patterns
+        patterns = self.model.watch(contexts).patterns  # of such a model there are no random heads
         for layer in self.layers:
             write(layer, 0, _torch.take_along_dim(patterns[layer].detach(), queries[:, None, :, None], 2))
 
-    def _write(
-        self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, head_set: int, patterns: Tensor
-    ) -> None:
-        """Write to ``sets[head_set]``, at ``indices`` of its rows, where the heads of a layer attend."""
-        # patterns (n, n_heads, n_queries, length); queries and is_sampled (n, n_queries)
-        rows = self.sets[head_set]
+    def _write(self, queries: _BatchQueries, layer: int, head_set: int, patterns: Tensor) -> None:
+        """Write to the rows of a set where its heads in a layer attend: (n, n_heads, n_queries, length)."""
+        rows = self.rows_of_set[head_set]
         measured: dict[str, NDArray[np.float32]] = {
-            name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()  # (n_rows, n_heads, …)
-            for name, values in measure_patterns(patterns, queries, rows.window).items()
+            name: values.movedim(1, 2)[queries.is_sampled].float().cpu().numpy()  # (n_indices, n_heads, …)
+            for name, values in measure_patterns(patterns, queries.positions, rows.window).items()
         }
         attention = measured["attention"]
         inside = measured["inside"] = attention.sum(2)
@@ -247,10 +257,14 @@ class _Recorder:
             )
         attention /= np.maximum(inside, LEAST_ATTENTION)[..., None]
         attention[inside <= LEAST_ATTENTION] = 1.0 / rows.window  # no information about these positions
-        n_heads = patterns.shape[1]
+        # the heads of `Rows` are those of `self.layers`, layer by layer, and all layers have as many heads
+        n_heads = self.model.shape.n_heads
+        if patterns.shape[1] != n_heads:  # of a class of the user, which `open_model` does not check
+            found = f"layer {layer} of {self.model.name} has patterns of {patterns.shape[1]} heads"
+            raise UnreadableModel(f"{found}, but the shape of the model says {n_heads}; correct one of them")
         first_head = self.layers.index(layer) * n_heads
         for name, values in measured.items():
-            getattr(rows, name)[indices, first_head : first_head + n_heads] = values
+            getattr(rows, name)[queries.indices, first_head : first_head + n_heads] = values
 
 
 class _ReadSums:

@@ -1,5 +1,8 @@
 """Safetensors files mapped into memory: weights are read from disk on demand."""
 
+# A model folder is read in this order: `read_json` reads its config.json and, if there is one, its index;
+# `parse_index` checks the map from tensors to files; `map_shards` maps these files, `map_file` a single one.
+
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -24,7 +27,9 @@ _open: Any = safetensors.safe_open
 
 def map_file(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, mapped into memory and read on demand."""
-    with named(path, "is not a safetensors file"), open_regular(path):
+    # safetensors opens the path itself, and would wait for ever at a named pipe: `open_regular` refuses
+    # everything that is not a regular file, and its stream is not read.
+    with adding_path(path, "is not a safetensors file"), open_regular(path):
         try:
             with _open(str(path), "pt") as file:
                 for name in file.keys():  # noqa: SIM118  no mapping
@@ -66,7 +71,7 @@ def _no_constant(name: str) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    with named(path, "cannot be used"), open_regular(path) as stream:
+    with adding_path(path, "cannot be used"), open_regular(path) as stream:
         record = parse_json(stream, CONFIG_BYTES)
         if not isinstance(record, dict):
             raise UnreadableModel("it is not a JSON object")
@@ -114,13 +119,13 @@ def _is_plain(name: Any) -> bool:
 
 
 @contextmanager
-def named(path: Path, problem: str) -> Generator[None]:
+def adding_path(path: Path, problem: str) -> Generator[None]:
     # Errors in the block begin with the path and the problem, and end with what can be done.
     try:
         yield
     except UnreadableModel as error:
         raise UnreadableModel(f"{path} {problem}: {error}; {RESTORE}") from error
-    except UnreadableSource:
+    except UnreadableSource:  # of `open_regular`: its message already has the path and what can be done
         raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or brief(str(error))

@@ -13,7 +13,7 @@ from attomaton.base.errors import AttomatonError, UnreadableModel, needing
 from attomaton.corpora.budgets import brief
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
-from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, parse_index, read_json
+from attomaton.heads.reading.files import RESTORE, adding_path, map_file, map_shards, parse_index, read_json
 from attomaton.heads.transformer import Transformer
 
 TOKENIZER = "tokenizer.json"
@@ -31,14 +31,14 @@ def read_folder(
     path = Path(folder)
     settings = read_settings(path)
     tensors = _map_weights(path)
-    with named(path, "cannot be read as a model"):
+    with adding_path(path, "cannot be read as a model"):
         return build_model(settings, tensors, str(path) if name is None else name, dtype)
 
 
 def read_settings(folder: Path) -> Settings:
     # from the config.json of a folder
     config = read_json(folder / CONFIG_FILE)
-    with named(folder / CONFIG_FILE, "does not describe a supported model"):
+    with adding_path(folder / CONFIG_FILE, "does not describe a supported model"):
         return parse_settings(config)
 
 

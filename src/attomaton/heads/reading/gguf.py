@@ -21,7 +21,7 @@ from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.parts import Rotary
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
-from attomaton.heads.reading.files import named
+from attomaton.heads.reading.files import adding_path
 from attomaton.heads.reading.gguf_header import HeaderReader, StoredTensor
 from attomaton.heads.reading.values import IN_MEMORY
 from attomaton.heads.transformer import Transformer
@@ -189,7 +189,7 @@ class GGUFFile:
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
     """The header of a GGUF file; no tensor is read."""
     file = Path(path)
-    with named(file, "is not a readable GGUF file"), open_regular(file) as stream:
+    with adding_path(file, "is not a readable GGUF file"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         header = HeaderReader(content)
         magic = header.number("4s")
@@ -214,7 +214,7 @@ def open_gguf(path: str | PathLike[str]) -> GGUFFile:
 def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model of a GGUF file, with weights in float32: four bytes per number."""
     file = open_gguf(path)
-    with named(file.path, "cannot be read as a model"):
+    with adding_path(file.path, "cannot be read as a model"):
         file.check_layout()
         return build_model(parse_gguf(file), GGUFWeights(file), str(path), dtype)
 

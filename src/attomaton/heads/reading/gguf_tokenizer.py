@@ -14,7 +14,7 @@ from attomaton.corpora.tokenizers.encoders import running
 from attomaton.corpora.tokenizers.huggingface import HUGGING_FACE
 from attomaton.corpora.tokenizers.subwords import subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.heads.reading.files import named
+from attomaton.heads.reading.files import adding_path
 from attomaton.heads.reading.gguf import GGUFFile, open_gguf
 
 # Regular expressions of the parts into which Llama 3 and Qwen 2 split a text, from their tokenizer.json.
@@ -45,7 +45,7 @@ OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
 
 def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
     file = open_gguf(path)
-    with named(file.path, "has no readable tokenizer"):
+    with adding_path(file.path, "has no readable tokenizer"):
         try:
             definition = _define(file)
             return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)

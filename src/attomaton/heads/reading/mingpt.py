@@ -14,7 +14,7 @@ from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
-from attomaton.heads.reading.files import named, parse_json
+from attomaton.heads.reading.files import adding_path, parse_json
 from attomaton.heads.transformer import Transformer
 
 MOST_MINGPT_BYTES = 1 << 28  # 256 MB; the only file in use has half a megabyte
@@ -25,7 +25,7 @@ MINGPT_SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model of a file; its layers are those of GPT-2, with weight matrices stored transposed."""
     file = Path(path)
-    with named(file, "is not a minGPT model"), open_regular(file) as stream:
+    with adding_path(file, "is not a minGPT model"), open_regular(file) as stream:
         entries = _as_object(parse_json(stream, MOST_MINGPT_BYTES))
         config = _as_object(entries.pop("config", None))
         sizes = {name: config.get(name) for name in MINGPT_SIZES} | {"n_positions": config.get("block_size")}

@@ -14,27 +14,25 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column,
 
 # The fields of a packed query, in order; the page reads them by these names.
 #
-# `tokens` are the nodes, ascending, and every row below is an index into them. `ties` lists the rows of each
-# component larger than one token; every other node is a component by itself, and components are numbered by
-# their smallest token. `hard_indices` index `hard_values`; a soft score is 0 except at `soft_rows`. `heights`
-# are by component; `above`, `below`, `edges` and `support` are the order, and `implied` its rows that a
-# longer path replaces. Ascending lists and the ends of the order are stored as differences, and in lists of
-# whole numbers `[value, times]` encodes a run.
+# The nodes of a query are its tokens, ascending, and a *row* is an index into them. Nodes that tie are one
+# component; components are numbered by their smallest token. The *order* is a table of pairs (above, below)
+# of components, of which one precedes the other. Lists marked R are packed by `runs`, those marked D by
+# `differences`, which also packs runs; lists of floats are plain.
 FIELDS = (
-    "query",
-    "samples",
-    "tokens",
-    "ties",
-    "hard_values",
-    "hard_indices",
-    "soft_rows",
-    "soft_values",
-    "heights",
-    "above",
-    "below",
-    "edges",
-    "support",
-    "implied",
+    "query",  # the token id of the query
+    "samples",  # its number of samples
+    "tokens",  # D: the token id of each node
+    "ties",  # D: the rows of each component of two or more nodes; every other node is a component by itself
+    "hard_values",  # the distinct hard scores (of W_svm), ascending
+    "hard_indices",  # R: for each node, the index of its hard score in `hard_values`
+    "soft_rows",  # D: the rows of the nodes whose soft score (of W_fin, within a component) is not 0
+    "soft_values",  # their soft scores
+    "heights",  # R: the longest chain of the order below each component
+    "above",  # D: for each pair of the order, the component that precedes
+    "below",  # D: the component that follows
+    "edges",  # R: the number of pairs of tokens, one of each component, of which one wins against the other
+    "support",  # R: the number of such wins in the samples
+    "implied",  # D: the indices of the pairs that follow from a longer path
 )
 
 # Minimum length of a run for which `[value, times]` is shorter.
@@ -92,7 +90,7 @@ class PageGraph:
 
     @cached_property
     def layers(self) -> list[list[int]]:
-        """The components by layer, the highest first; within a layer by size, then by support."""
+        """The components by height, the highest first; within such a layer by size, then by support."""
         support = np.zeros(len(self.members), np.int64)
         np.add.at(support, self.above, self.support)
         np.add.at(support, self.below, self.support)
@@ -107,13 +105,13 @@ class Packer:
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
-        index: Any = automaton.index
-        index = keep_rows(index, column(index, "components") > 0)
-        self.queries: Int32 = column(index, "query")
-        self.samples: Int64 = column(index, "realisable")
-        self.sizes: Int64 = column(index, "nodes") + column(index, "order")
+        table: Any = automaton.index  # a row for each query
+        table = keep_rows(table, column(table, "components") > 0)
+        self.queries: Int32 = column(table, "query")
+        self.samples: Int64 = column(table, "realisable")
+        self.sizes: Int64 = column(table, "nodes") + column(table, "order")
+        self._outline: Outline | None = None  # what was read last, of the queries with these indices:
         self._loaded: set[int] = set()
-        self._outline: Outline | None = None
 
     @cached_property
     def by_samples(self) -> Int64:  # indices into ``queries``
@@ -121,9 +119,9 @@ class Packer:
 
     def graph(self, index: int) -> PageGraph:
         """The graph of the query with this index in ``queries``."""
-        outline = self._find(index)
+        outline = self._load_around(index)
         components = outline.components
-        # nodes ascend by query, components by node, and pairs by the component above: slices of each
+        # nodes ascend by query, components by node, and pairs by the component above, so each is a slice
         query = int(self.queries[index])
         nodes = slice(*np.searchsorted(components.query_of_node, [query, query + 1]).tolist())
         component = components.component_of_node[nodes]
@@ -167,14 +165,14 @@ class Packer:
             differences(np.flatnonzero(graph.implied)),
         ]
 
-    def _find(self, index: int) -> Outline:
+    def _load_around(self, index: int) -> Outline:
         # The part of the run with this query. It is read together with the queries that come next by samples,
-        # since these are packed next; `_loaded` are the indices of the queries in it.
+        # since these are packed next, and kept until a query outside of it is asked for.
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
-            ahead = self.by_samples[rank : rank + QUERIES_AHEAD]
+            ahead = self.by_samples[rank : rank + QUERIES_AHEAD]  # indices of queries
             fits = np.cumsum(self.sizes[ahead]) <= ROWS_AHEAD
-            ahead = ahead[: max(1, int(fits.sum()))]
+            ahead = ahead[: max(1, int(fits.sum()))]  # this query in any case
             self._outline = self._automaton.outline(np.sort(self.queries[ahead]).astype(np.int64))
             # an automaton in memory gives all queries at once
             is_whole = len(self._outline.components.queries) == len(self.queries)

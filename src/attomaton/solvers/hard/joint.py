@@ -9,6 +9,14 @@ solved by conjugate gradients. Alternating the two is Newton's method; if it cyc
 line search, of growing stiffness 1/τ, bring it close enough (an augmented Lagrangian).
 """
 
+# `Joint.solve_embedded` alternates `_newton` and `_approach`; both call `Projector.nearest` for a point of C
+# and `Joint._solve_tight` for the forces. Symbols, and their names below:
+#
+# - a `forces`, s = Q a `scores`, (n_nodes,) each; Q `problem.scores(a)`, or `problem.kernel()` as a matrix;
+# - a block: nodes whose differences of scores are fixed by ties and tight edges; `offset`, these differences;
+# - B `nearest.centred`: subtract from each node the mean of its block;
+# - `anchor`: the forces at the start of a proximal step, min ½ aᵀQa + dist²(s − τ anchor, C)/2τ.
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +40,12 @@ POSITION_ROUNDING = 4e-15
 # A sweep of the block solver adds the edges violated by at least this times the largest violation.
 JOINT_GREED = 0.5
 
+# A proximal step ends if its residual is this small relative to τ a: Newton's method finds the other digits.
+PROXIMAL_RTOL = 1e-6
+
+# Far from C, a linear system is solved only to this share of the distance.
+SYSTEM_SHARE = 1e-5
+
 
 class Nearest(NamedTuple):
     """A projection: its scores, and the rigid blocks of nodes that its tight edges and ties form."""
@@ -41,7 +55,7 @@ class Nearest(NamedTuple):
     block: Int32  # (n_nodes,): the number of the block of each node
     offset: Float64  # (n_nodes,): score minus the score of the block's first node
 
-    # B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns).
+    # B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns)
     def centred(self, values: Float64) -> Float64:
         return centre(self.block, values)
 
@@ -62,6 +76,7 @@ class Projector:
         # Over positions p_C: min Σ |C| p_C² + 2 Σ moment_C p_C, with moment_C = −Σ_{i∈C} scores_i.
         component = self._component
         moment = -sum_at(component, scores, len(self._weight))
+        # a gap is a difference of two positions, whose size is at most that of scores, and the levels
         tolerance = POSITION_ROUNDING * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
         graph = self._weight, moment, *self._ends
         positions, flow, active, block, offset = project_order(graph, self._first, (JOINT_GREED, tolerance))
@@ -74,6 +89,14 @@ class JointState(NamedTuple):
 
     forces: Float64
     scores: Float64
+
+
+class JointAnswer(NamedTuple):
+    """Forces on the nodes and multipliers of the edges, with the gap of their certificate."""
+
+    forces: Float64  # (n_nodes,)
+    flow: Float64  # (n_edges,)
+    gap: float
 
 
 @dataclass(frozen=True)
@@ -100,63 +123,63 @@ class Joint:
         """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         projector = Projector(problem)
         state = JointState(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
-        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+        best = JointAnswer(state.forces, np.zeros(len(problem.order.above)), np.inf)
         for stage in range(self.max_stages):
             tau = 10.0**-stage
-            answer, gap = self._newton(problem, projector, state, tau)
-            if gap < smallest:
-                best, smallest = answer, gap
-            if smallest <= self.rtol:
+            answer = self._newton(problem, projector, state, tau)
+            if answer.gap < best.gap:
+                best = answer
+            if best.gap <= self.rtol:
                 break
             state = self._approach(problem, projector, state, tau)
-        return best
+        return best.forces, best.flow
 
     def _newton(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
-    ) -> tuple[tuple[Float64, Float64], float]:
-        """Guess the tight edges and solve for the forces, undamped; return the best answer and its gap."""
-        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+    ) -> JointAnswer:
+        """Alternate between the tight edges and the forces that they imply; return the best answer."""
+        best = JointAnswer(state.forces, np.zeros(len(problem.order.above)), np.inf)
         for _ in range(MAX_NEWTON):
             nearest = projector.nearest(state.scores - tau * state.forces)
             flow = nearest.flow / tau
             gap = abs(certify_forces(problem, state.forces, flow, rtol=self.rtol).gap)
-            if gap < smallest:
-                best, smallest = (state.forces, flow), gap
-            if smallest <= self.rtol:
+            if gap < best.gap:
+                best = JointAnswer(state.forces, flow, gap)
+            if best.gap <= self.rtol:
                 break
-            state = self._solve_tight(problem, nearest, state, 0.0, state.forces)
-        return best, smallest
+            state = self._solve_tight(problem, nearest, state, 0.0, state.forces)  # 0.0: not damped
+        return best
 
     def _approach(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> JointState:
-        """One proximal step: min ½aᵀQa + dist²(s − τ centre, C)/2τ by Newton with a line search."""
-        centre = state.forces
-        nearest = projector.nearest(state.scores - tau * centre)
+        """One proximal step: min ½aᵀQa + dist²(s − τ anchor, C)/2τ by Newton with a line search."""
+        anchor = state.forces
+        nearest = projector.nearest(state.scores - tau * anchor)
         for _ in range(MAX_PROXIMAL):
-            # τ times the gradient of the objective in the metric of Q; 1e-6 of the forces is close enough.
-            residual = tau * (state.forces - centre) + state.scores - nearest.scores
-            if np.abs(residual).max() <= 1e-6 * tau * np.abs(state.forces).max(initial=0.0):
+            # 0 at the minimum: the gradient of the objective by a is Q residual/τ
+            residual = tau * (state.forces - anchor) + state.scores - nearest.scores
+            if np.abs(residual).max() <= PROXIMAL_RTOL * tau * np.abs(state.forces).max(initial=0.0):
                 break
-            goal = self._solve_tight(problem, nearest, state, tau, centre)
-            state, nearest = _search_line(projector, state, goal, nearest, tau, centre)
+            goal = self._solve_tight(problem, nearest, state, tau, anchor)
+            state, nearest = _search_line(projector, state, goal, nearest, tau, anchor)
         return state
 
     def _solve_tight(
-        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, centre: Float64
+        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, anchor: Float64
     ) -> JointState:
-        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre)."""
-        target = nearest.centred(nearest.offset + tau * centre)  # B subtracts each block's mean
+        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offset + τ anchor)."""
+        target = nearest.centred(nearest.offset + tau * anchor)
         is_small = len(target) <= DENSE_NODES
         max_products = min(self.max_products, JOINT_PATIENCE) if is_small else self.max_products
-        # Exact to rounding near the answer; 1e-5 of the distance from it before.
         distance = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
-        tolerance = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * distance)
+        tolerance = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), SYSTEM_SHARE * distance)
         limits = tolerance, max_products
         solution, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, limits)
         if solved or not is_small:
             return solution
-        # The dense matrix BQB + (1 − B) + τ, where 1 − B, the mean over a block, makes it invertible.
+        # The dense matrix BQB + (1 − B) + τ. BQB is singular along block means; 1 − B, the mean over a block,
+        # makes it regular there, and does not change the answer, since the target has no such part.
         centred = nearest.centred(nearest.centred(problem.kernel()).T)
         in_one_block = nearest.block[:, None] == nearest.block[None, :]
         matrix: Float64 = centred + in_one_block / np.bincount(nearest.block)[nearest.block]
@@ -196,32 +219,34 @@ def _conjugate_gradients(
         if curvature <= 0.0:
             break
         length = power / curvature
-        forces, scores = forces + length * step, scores + length * step_scores
+        forces = forces + length * step
+        scores = scores + length * step_scores
         residual = residual - length * (nearest.centred(step_scores) + tau * step)
-        former, power = power, float(residual @ residual)
-        step = nearest.centred(residual + (power / former) * step)
+        power_before = power
+        power = float(residual @ residual)
+        step = nearest.centred(residual + (power / power_before) * step)
     return JointState(forces, scores), False
 
 
 def _search_line(
-    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, centre: Float64
+    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, anchor: Float64
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
-    # ½ aᵀQa + ‖s − τ centre − projection‖²/2τ, where Q a are the scores s
+    # ½ aᵀQa + ‖s − τ anchor − projection‖²/2τ, where Q a are the scores s
     def objective(point: JointState, projection: Nearest) -> float:
-        distance = point.scores - tau * centre - projection.scores
+        distance = point.scores - tau * anchor - projection.scores
         return 0.5 * float(point.forces @ point.scores) + 0.5 * float(distance @ distance) / tau
 
     before = objective(state, nearest)
-    distance = state.scores - tau * centre - nearest.scores
+    distance = state.scores - tau * anchor - nearest.scores
     slope = float((goal.scores - state.scores) @ (state.forces + distance / tau))
     length = 1.0
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
         point = JointState(forces, scores)
-        projection = projector.nearest(scores - tau * centre)
+        projection = projector.nearest(scores - tau * anchor)
         # Armijo's 1e-4 of the linear decrease, and an allowance for rounding.
         acceptable = before + 1e-4 * length * slope + 1e-13 * abs(before)
         if objective(point, projection) <= acceptable or length < 1e-4:
