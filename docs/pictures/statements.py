@@ -42,7 +42,7 @@ command on it with the source.
 <style>
 .md-typeset .statements td code {{ word-break: normal; overflow-wrap: anywhere; }}
 .md-typeset .statements table:not([class]) td {{ min-width: 0; padding: 0.5em; }}
-.md-typeset .statements table:not([class]) td:nth-child(3) {{ min-width: 14rem; }}
+.md-typeset .statements table:not([class]) td:nth-child(3) {{ min-width: 17rem; }}
 </style>
 """
 
