@@ -111,7 +111,7 @@ def drawn(monkeypatch):
     """The figures that are drawn."""
     figures = []
     monkeypatch.setattr(
-        "attomaton.report.figures.new_figure", lambda height: figures.append(Figure()) or figures[-1]
+        "attomaton.report.figures.new_figure", lambda _: figures.append(Figure()) or figures[-1]
     )
     return figures
 
