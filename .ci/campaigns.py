@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "campaigns.md"
 CODE = ("src", "native", "tests", "benchmarks", "pyproject.toml")
 FAULTS = os.environ.get("ATTOMATON_FAULTS", "30")
+ABOVE = "Seed {}, code {}, {}:"
+HEAD = ("| work | size | result | seconds |", "| --- | --- | --- | --- |")
 TARGET_MINUTES = 3
 """Of each target of the adversary."""
 
@@ -70,7 +72,7 @@ def list_work(seed: int) -> list[Work]:
     ).stdout
     files = Counter(line.partition("::")[0] for line in listed.splitlines() if "::" in line)
     work = [
-        Work(file, (*pytest, "-m", "slow and not timing", file), f"{count} tests, faults × {FAULTS}")
+        Work(file, (*pytest, "-m", "slow and not timing", file), f"{count} × {FAULTS}")
         for file, count in files.items()
     ]
     laws = ("tests/laws", "--hypothesis-profile", "random", "--hypothesis-seed", str(seed))
@@ -108,18 +110,28 @@ def read_record() -> dict[str, Done]:
     """The last run of each piece of work."""
     if not RECORD.exists():
         return {}
-    rows = [line.strip("| \n").split(" | ") for line in RECORD.read_text(encoding="utf-8").splitlines()[2:]]
-    return {
-        name: Done(name, size, int(seed), result, int(seconds), code, day)
-        for name, size, seed, result, seconds, code, day in rows
-    }
+    record: dict[str, Done] = {}
+    seed, code, day = 0, "", ""
+    for line in RECORD.read_text(encoding="utf-8").splitlines():
+        if above := re.fullmatch(ABOVE.format(r"(\d+)", r"(\w+)", r"(\S+)"), line):
+            seed, code, day = int(above[1]), above[2], above[3]
+        elif line.startswith("| ") and line not in HEAD:
+            name, size, result, seconds = line.strip("| ").split(" | ")
+            record[name] = Done(name, size, seed, result, int(seconds), code, day)
+    return record
 
 
 def write_record(record: dict[str, Done]) -> None:
-    """The record as a table of Markdown."""
-    names = [one.name for one in fields(Done)]
-    rows = [names, ["---"] * len(names), *(astuple(record[name]) for name in sorted(record))]
-    RECORD.write_text("".join(f"| {' | '.join(map(str, row))} |\n" for row in rows), encoding="utf-8")
+    """The record as tables of Markdown: one, latest first, for all that ran with one seed, code and day."""
+    tables: dict[tuple[str, str, int], list[str]] = {}
+    for name in sorted(record):
+        done = record[name]
+        row = f"| {name} | {done.size} | {done.result} | {done.seconds} |"
+        tables.setdefault((done.day, done.code, done.seed), []).append(row)
+    lines: list[str] = []
+    for (day, code, seed), rows in sorted(tables.items(), reverse=True):
+        lines += [ABOVE.format(seed, code, day), "", *HEAD, *rows, ""]
+    RECORD.write_text("\n".join(lines), encoding="utf-8")
 
 
 def code_now() -> str:

@@ -14,7 +14,7 @@ CONTEXT = "the bird saw the lamp and the girl saw the"
 
 
 def photograph(place: Path) -> None:
-    """Learn the story, write its report, type a context, and take the picture from the box to the graph."""
+    """Learn the story, write its report, type a context, and photograph the two cards below it."""
     with TemporaryDirectory() as folder, chromium() as browser:
         for command in ("example story.txt", "learn story.txt --window 8 --out run", "report run"):
             assert run_inside(*command.split(), cwd=folder).returncode == 0, command
@@ -22,11 +22,13 @@ def photograph(place: Path) -> None:
         page.goto((Path(folder) / "report.html").as_uri())
         page.fill("textarea", CONTEXT)
         page.wait_for_timeout(300)
-        start = page.locator("section", has=page.locator("textarea")).bounding_box()
-        assert start is not None
-        page.screenshot(
-            path=place, clip={"x": 0, "y": start["y"] - 8, "width": 1100, "height": 1640}, full_page=True
-        )
+        first = page.locator("section", has=page.locator("textarea")).bounding_box()
+        last = page.locator("section", has=page.locator("#query-list")).bounding_box()
+        assert first is not None
+        assert last is not None
+        height = last["y"] + last["height"] - first["y"] + 16
+        clip = {"x": 0, "y": first["y"] - 8, "width": 1100, "height": height}
+        page.screenshot(path=place, clip=clip, full_page=True)
 
 
 if __name__ == "__main__":

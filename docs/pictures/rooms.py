@@ -6,6 +6,7 @@ The picture leaves out an arrow where a longer way leads to the same room.
 """
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -83,9 +84,9 @@ def draw(graph: dict[str, set[str]]) -> str:
 
 
 def sentence(path: Path) -> str:
-    """The first sentence of a file."""
+    """The first sentence of a file, without the roles of its names."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return text.partition("\n")[0].rstrip(".").replace("|", "\\|")
+    return re.sub(r":\w+:(?=`)", "", text.partition("\n")[0]).rstrip(".").replace("|", "\\|")
 
 
 def list_files() -> str:
@@ -99,7 +100,7 @@ def list_files() -> str:
             "",
             f"{sentence(folder / '__init__.py')}.",
             "",
-            "| file | |",
+            "| file | what it does |",
             "|---|---|",
         ]
         for path in sorted(folder.rglob("*.py"), key=lambda one: (len(one.relative_to(folder).parts), one)):
@@ -113,7 +114,7 @@ def list_files() -> str:
         "",
         "The kernels in C++, in folders named like those of Python that call them.",
     ]
-    lines += ["", "| file | |", "|---|---|"]
+    lines += ["", "| file | what it does |", "|---|---|"]
     for path in sorted({*NATIVE.rglob("*.hpp"), *NATIVE.rglob("bindings.cpp"), NATIVE / "module.cpp"}):
         comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")
         lines.append(f"| `{path.relative_to(NATIVE).as_posix()}` | {comment} |")

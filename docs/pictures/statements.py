@@ -19,9 +19,10 @@ VERDICTS = {
 
 OPENING = """# The papers, statement by statement
 
-Which statements of the two papers does attomaton contain, and where? Each row names the function, the claim
-that judges the statement in `attomaton verify` or `attomaton reproduce`, the command, and the test that fails
-if attomaton is wrong. The [glossary](glossary.md) explains the words. This table counts the rows by verdict:
+Which statements of the two papers does attomaton contain, and where? The column *where* names the function,
+the claim that judges the statement in `attomaton verify` or `attomaton reproduce`, the command, and the test
+that fails if attomaton is wrong. The [glossary](glossary.md) explains the words. This table counts the rows
+by verdict:
 
 {counts}
 
@@ -32,8 +33,8 @@ if attomaton is wrong. The [glossary](glossary.md) explains the words. This tabl
 - **Could not be read**: the sources that we found end before the statement.
 
 A number in brackets, as in *distinct tokens grow (2)*, is part of the name of the claim;
-[the theory page](theory.md#the-claims-numbered) lists the numbers. Functions are in `src/attomaton/` unless the path names another package. Tests are in
-`tests/`. A command without a blank is the name of an experiment: `mechanics-global` means `attomaton
+[the theory page](theory.md#the-claims-numbered) lists the numbers. Functions are in `src/attomaton/` unless the path names
+another package. Tests are in `tests/`. A command without a blank is the name of an experiment: `mechanics-global` means `attomaton
 reproduce mechanics-global --out DIR`. [Theory to code](theory-to-code.md) lists the measured values.
 This page is written by `python docs/pictures/statements.py`, and a test compares every path, name and
 command on it with the source.
@@ -41,6 +42,7 @@ command on it with the source.
 <style>
 .md-typeset .statements td code {{ word-break: normal; overflow-wrap: anywhere; }}
 .md-typeset .statements table:not([class]) td {{ min-width: 0; padding: 0.5em; }}
+.md-typeset .statements table:not([class]) td:nth-child(3) {{ min-width: 17rem; }}
 </style>
 """
 
@@ -51,8 +53,8 @@ def render() -> str:
     blocks = [OPENING.format(counts=count(sections))]
     for section in sections:
         lines = [
-            "| place | statement | function | claim | command | test | verdict and remark |",
-            "|---|---|---|---|---|---|---|",
+            "| place | statement | where | verdict and remark |",
+            "|---|---|---|---|",
         ]
         lines += [row_of(row) for row in section["rows"]]
         table = "\n".join(lines)
@@ -79,14 +81,19 @@ def row_of(row: list[str]) -> str:
         cell.replace("|", "\\|") for cell in row
     )
     verdict = VERDICTS[verdict] + (f": {remark}" if remark else "")
-    cells = [place, statement, codes(function), claim, codes(command, "attomaton "), codes(test), verdict]
-    return f"| {' | '.join(cells)} |"
+    where = [
+        *codes(function),
+        *([f"claim: {claim}"] if claim else []),
+        *codes(command, "attomaton "),
+        *codes(test),
+    ]
+    return f"| {place} | {statement} | {'<br>'.join(where)} | {verdict} |"
 
 
-def codes(cell: str, whole: str = "\0") -> str:
+def codes(cell: str, whole: str = "\0") -> list[str]:
     """Names separated by spaces as code; a command that begins with ``whole`` is one name."""
     names = [cell] if cell.startswith(whole) else cell.split()
-    return ", ".join(f"`{name}`" for name in names if name)
+    return [f"`{name}`" for name in names if name]
 
 
 if __name__ == "__main__":

@@ -144,13 +144,18 @@ class Concepts(Tabular):
             whole_number(number, "concept", most=len(self) - 1) for number in (horizontal, vertical)
         )
         with house_axes(ax, height=ONE_COLUMN) as axes:
+            from matplotlib.patheffects import withStroke
+
             axes.plot(self.words[:, horizontal], self.words[:, vertical], ".", color=HOUSE_GREY, markersize=2)
             for token in self._apart(horizontal, vertical):
                 name = drawable(name_token(self.vocabulary, token), 14)
+                if len(name) == 1 and not name.isalnum():
+                    name = f"“{name}”"  # a comma alone looks like a speck
                 point = self.words[token, horizontal], self.words[token, vertical]
                 axes.plot(*point, "o", color="C0", markersize=2.5)
                 offset = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": "x-small"}
-                axes.annotate(name, point, parse_math=False, **offset)
+                outline = [withStroke(linewidth=1.5, foreground="white")]
+                axes.annotate(name, point, parse_math=False, zorder=4, path_effects=outline, **offset)
             axes.set_xlabel(f"concept {horizontal}")
             axes.set_ylabel(f"concept {vertical}")
         return axes

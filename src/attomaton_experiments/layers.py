@@ -73,7 +73,9 @@ VARIANTS = (
     LayerVariant("three layers, skip connections", 3, skip=True),
     LayerVariant("one layer, cross-entropy", softmax=True),
     LayerVariant("two layers, skip connection, cross-entropy", 2, skip=True, softmax=True),
-    LayerVariant("the same with layer norm", 2, skip=True, norm=True, softmax=True),
+    LayerVariant(
+        "two layers, skip connection, cross-entropy, layer norm", 2, skip=True, norm=True, softmax=True
+    ),
     LayerVariant("one layer and an MLP of 4, cross-entropy", softmax=True, mlp=4),
     LayerVariant("one layer and an MLP of 16, cross-entropy", softmax=True, mlp=16),
 )
@@ -288,22 +290,26 @@ def _numbers(curves: dict[str, tuple[Float64, Float64]], steps: Int64) -> pa.Tab
 def _draw(
     curves: dict[str, tuple[Float64, Float64]], steps: Int64, path: Path, *, caption: str
 ) -> list[Path]:
-    """Medians over the trials, by step."""
-    softmax = {variant.name for variant in VARIANTS if variant.softmax}
-    names = [[name for name in curves if (name in softmax) == dashed] for dashed in (False, True)]
+    """Medians over the trials, by step; with cross-entropy dashed, in the colour of the model without."""
+    dashed = {variant.name for variant in VARIANTS if variant.softmax}
+    solid = [name for name in curves if name not in dashed]
+    colours = {name: colour for colour, name in enumerate(solid)}
+    free = (colour for colour, name in enumerate(solid) if f"{name}, cross-entropy" not in dashed)
+    for name in curves:
+        if name in dashed:
+            same = name.removesuffix(", cross-entropy")
+            colours[name] = colours[same] if same in solid else next(free)
     panels: list[LinePanel] = []
     for number, title in enumerate(("attention below the best component", "distance from the odds of W_fin")):
         lines = [
             Line(
-                name.removesuffix(", cross-entropy"),
+                name,
                 steps[1:].tolist(),
                 np.median(curves[name][number], axis=1)[1:].tolist(),
-                colour,
-                dash,
+                colours[name],
+                int(name in dashed),
             )
-            for dash, group in enumerate(names)
-            for colour, name in enumerate(group)
+            for name in curves
         ]
-        title = f"{title} (dashed: cross-entropy)"
         panels.append(LinePanel(title, lines, log=number == 0, log_axis=False))
     return draw_line_panels(panels, path, caption=caption)

@@ -16,3 +16,9 @@ def test_a_caption_is_broken_where_a_line_is_full():
         "Loss and norm of W by step, measured and predicted from the",
         "corpus alone",
     ]
+
+
+def test_a_caption_is_not_broken_beside_an_equals_sign():
+    caption = "Hard retrieval and soft composition beyond one layer: K = 6, d = 8, n = 6"
+    lines = [line.replace("\u00a0", " ") for line in wrap_caption(caption)]
+    assert lines == ["Hard retrieval and soft composition beyond one layer: K = 6,", "d = 8, n = 6"]

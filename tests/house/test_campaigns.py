@@ -37,6 +37,9 @@ def test_what_ran_is_written_and_not_run_again(campaigns):
     record = campaigns.read_record()
     assert record == first.record
     assert (record["good"].size, record["good"].seed) == ("1,000 trials, 900 judged, worst 1e-9 of 1e-8", 5)
+    both = record | {"old": replace(record["good"], work="old", size="", code="def", day="2026-01-01")}
+    campaigns.write_record(both)
+    assert campaigns.read_record() == both
     assert [one.name for one in campaigns.choose_work(listed, record, "abc")] == ["later", "bad"]
     assert len(campaigns.choose_work(listed, record, "other")) == 3
 

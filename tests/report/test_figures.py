@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from matplotlib import style
+from matplotlib.figure import Figure
 
 import attomaton as at
 from attomaton.base.drawing import (
@@ -103,6 +104,35 @@ def test_a_figure_is_a_vector_with_real_fonts_in_the_columns_width_and_always_th
         again = DRAWN[kind](tmp_path / "again")
         assert mpl.rcParams["font.size"] == 20
     assert [path.read_bytes() for path in again] == [png.read_bytes(), held]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that are drawn."""
+    figures = []
+    monkeypatch.setattr(
+        "attomaton.report.figures.new_figure", lambda _: figures.append(Figure()) or figures[-1]
+    )
+    return figures
+
+
+def test_equal_lines_with_different_names_are_named_in_their_own_panels(drawn, tmp_path):
+    one, other = Line("W", [1, 2], [1, 2], 0), Line("start", [1, 2], [2, 1], 0)
+    draw_line_panels([LinePanel("a", [one]), LinePanel("b", [other])], tmp_path / "figure", caption="")
+    (figure,) = drawn
+    legends = [axis.get_legend() for axis in figure.axes]
+    assert [legend.get_title().get_text() for legend in legends] == ["a", "b"]
+    assert [text.get_text() for legend in legends for text in legend.get_texts()] == ["W", "start"]
+    assert figure.legends == []
+
+
+def test_panels_over_different_quantities_have_their_own_axes(drawn, tmp_path):
+    short, long = Line("", [1, 2], [1, 2], 0), Line("", [1, 900], [2, 1], 0)
+    panels = [LinePanel("a", [short], axis="t"), LinePanel("b", [long], axis="ratio")]
+    draw_line_panels(panels, tmp_path / "figure", caption="")
+    (figure,) = drawn
+    assert [axis.get_xlabel() for axis in figure.axes] == ["t", "ratio"]
+    assert figure.axes[0].get_xlim()[1] < 10 < figure.axes[1].get_xlim()[1]
 
 
 def test_the_style_can_be_used_by_its_name():

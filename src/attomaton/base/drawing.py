@@ -81,11 +81,11 @@ def loading_matplotlib() -> Generator[None]:
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
-    """The lines of a caption, broken at spaces to fit a figure that is ``width`` inches wide."""
+    """The lines of a caption, broken at spaces, but not beside =, to fit a figure of ``width`` inches."""
     lines: list[str] = []
     for paragraph in caption.split("\n"):
         lines.append("")
-        for word in paragraph.split():
+        for word in filter(None, paragraph.replace(" = ", "\u00a0=\u00a0").split(" ")):
             longer = f"{lines[-1]} {word}".lstrip()
             if lines[-1] and measure_text(longer, TITLE_SIZE) > width - CAPTION_MARGIN:
                 lines.append(word)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts import check_target, explained, starts_with, write_target
-from attomaton.base.drawing import ONE_COLUMN, PANEL_HEIGHT, paper_style, wrap_caption
+from attomaton.base.drawing import ONE_COLUMN, PANEL_HEIGHT, measure_text, paper_style, wrap_caption
 from attomaton.base.errors import UnsupportedOption
 
 
@@ -20,10 +20,11 @@ def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
 
 
 def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> list[Path]:
-    """Add a caption above and one legend of all panels below; write ``path`` as PNG and PDF."""
+    """Add a caption above and one legend below, of all panels without their own; write PNG and PDF."""
     named = {
         label: handle
         for axis in figure.axes
+        if axis.get_legend() is None
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     if named:
@@ -108,17 +109,72 @@ class LinePanel:
 def draw_line_panels(
     panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1
 ) -> list[Path]:
+    """Draw the panels with a legend below, or one in each panel if equal lines have different names."""
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines if line.name))
+    separate = n_columns == 1 and _looks_are_shared(panels)
+    one_axis = all(
+        len({panel.axis for panel in panels[column::n_columns]}) == 1 for column in range(n_columns)
+    )
     with paper_style():
-        # in inches: the panels, 0.11 for a line of the caption, and 0.9 for labels and legend
-        figure = new_figure(PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.9)
-        axes = hide_rest(figure.subplots(n_rows, n_columns, sharex="col", squeeze=False), len(panels))
+        # in inches: the panels, 0.11 for a line of the caption, 0.9 for labels and a legend of six lines
+        height = PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.9
+        n_legend_columns = _legend_columns(names)
+        if separate:
+            height += 0.125 * sum(_legend_lines(panel) for panel in panels) - 0.6
+        else:
+            height += 0.125 * max(-(-len(names) // n_legend_columns) - 6, 0)
+        height += 0.0 if one_axis else 0.25 * (n_rows - 1)
+        figure = new_figure(height)
+        grid = figure.subplots(n_rows, n_columns, sharex="col" if one_axis else False, squeeze=False)
+        axes = hide_rest(grid, len(panels))
         for axis, panel in zip(axes, panels, strict=True):
             _draw_lines(axis, panel)
-        for axis, panel in zip(axes[-n_columns:], panels[-n_columns:], strict=True):
+            if separate:
+                add_own_legend(axis)
+        labelled = slice(-n_columns, None) if one_axis else slice(None)
+        for axis, panel in zip(axes[labelled], panels[labelled], strict=True):
             axis.set_xlabel(panel.axis)
-        return finish_figure(figure, path, caption="\n".join(title), n_columns=2)
+        return finish_figure(figure, path, caption="\n".join(title), n_columns=n_legend_columns)
+
+
+def add_own_legend(axis: Any) -> None:
+    """Give the panel a legend above its curves, with the panel's title as its title."""
+    handles, names = axis.get_legend_handles_labels()
+    if names:
+        title, size = axis.get_title(loc="left"), axis.title.get_fontsize()
+        axis.set_title("", loc="left")
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderpad": 0, "borderaxespad": 0.3}
+        axis.legend(
+            handles,
+            names,
+            title=title,
+            title_fontsize=size,
+            alignment="left",
+            ncols=_legend_columns(names),
+            **place,
+        )
+
+
+def _looks_are_shared(panels: Sequence[LinePanel]) -> bool:
+    # whether lines of two panels have the same colour and style, but different names
+    names: dict[tuple[int, int], set[str]] = {}
+    for line in (line for panel in panels for line in panel.lines if line.name):
+        names.setdefault((line.colour, line.style), set()).add(line.name)
+    return any(len(of_look) > 1 for of_look in names.values())
+
+
+def _legend_lines(panel: LinePanel) -> int:
+    names = list(dict.fromkeys(line.name for line in panel.lines if line.name))
+    return -(-len(names) // _legend_columns(names))
+
+
+def _legend_columns(names: Sequence[str]) -> int:
+    # 2 if two columns of these names, each with its line, are as wide as the figure at most; otherwise 1
+    half = -(-len(names) // 2)
+    widths = [max(map(measure_text, part), default=0.0) + 0.35 for part in (names[:half], names[half:])]
+    return 2 if sum(widths) <= ONE_COLUMN else 1
 
 
 def _draw_lines(axis: Any, panel: LinePanel) -> None:

@@ -19,6 +19,7 @@ from attomaton_experiments.settings import Settings
 
 Runs = dict[str, dict[str, Any]]
 LEVELS = (0.98, 0.9, 0.5)
+SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SCHEMA = pa.schema(
     [
         ("run", pa.string()),
@@ -222,6 +223,19 @@ def _starts(runs: Runs) -> list[Line]:
     chosen = {name: run for name, run in runs.items() if name.startswith("start")}
     least = {name: np.min(run["cosine"]["attention"], axis=0).tolist() for name, run in chosen.items()}
     return [
-        Line(name, [float(step) for step in run["steps"]], least[name], number % 4, number % 4)
+        Line(
+            f"start {_show_power(run['start'])}",
+            [float(step) for step in run["steps"]],
+            least[name],
+            number % 4,
+            number % 4,
+        )
         for number, (name, run) in enumerate(chosen.items())
     ]
+
+
+def _show_power(value: float) -> str:
+    # 10⁻⁵ instead of 1e-05
+    digits, _, exponent = f"{value:.0e}".partition("e")
+    is_power = digits == "1" and float(f"1e{exponent}") == value
+    return "10" + str(int(exponent)).translate(SUPERSCRIPTS) if is_power else f"{value:g}"

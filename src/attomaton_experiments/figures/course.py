@@ -8,7 +8,7 @@ import numpy as np
 from attomaton.base import paper_style
 from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64
-from attomaton.report.figures import finish_figure, new_figure
+from attomaton.report.figures import add_own_legend, new_figure, save_figure
 from attomaton_experiments.head_course.history import History
 from attomaton_experiments.head_course.targets import TARGETS
 
@@ -20,7 +20,7 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
     """
     title, steps = wrap_caption(caption), np.maximum(history.steps, 1)
     with paper_style():
-        figure = new_figure(PANEL_HEIGHT * 3.4 + 0.11 * len(title) + 0.9)
+        figure = new_figure(PANEL_HEIGHT * 3.4 + 0.11 * len(title) + 1.2)
         types, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
         n_heads = history.sizes[2] * history.sizes[3]
         shares = [history.count(name).mean(0) / n_heads for name in history.names]
@@ -37,7 +37,9 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
         predicted.set_title("utility at the step and attention at the end: rank correlation", loc="left")
         predicted.set_xlabel("step")
         predicted.set_xscale("log")
-        return finish_figure(figure, path, caption="\n".join(title), n_columns=3)
+        for axis in (types, loss, predicted):
+            add_own_legend(axis)
+        return save_figure(figure, path, caption="\n".join(title))
 
 
 def _draw_spread(axis: Any, steps: Any, values: Float64, name: str, style: int) -> None:

@@ -251,10 +251,10 @@ def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, 
         gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in points], colour))
         growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in points], colour))
         printed = [row["growth_as_printed"] for row in points]
-        growths.append(Line(f"η_Y = {rate:g}, as printed", times, printed, colour, 1))
+        growths.append(Line("", times, printed, colour, 1))
     panels = [
         LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
-        LinePanel("growth B(t)", growths, axis="t"),
+        LinePanel("growth B(t) (dashed: as printed)", growths, axis="t"),
     ]
     written = draw_line_panels(panels, path, caption=caption)
     heights: list[Line] = []
@@ -275,7 +275,7 @@ def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, 
             values = [row["growth"] for row in chosen]
             grown.append(Line(name, [row["ratio"] for row in chosen], values, 3 + colour, dash))
     panels = [
-        LinePanel("Figure 8: M h* (steps, solid) and M h (flow, dashed) over t", heights, axis="t"),
-        LinePanel("Figure 9: growth at the start of the snap over η_Y/η_Z", grown, axis="η_Y/η_Z"),
+        LinePanel("Figure 8: M h* (steps, solid) and M h (flow, dashed)", heights, axis="t"),
+        LinePanel("Figure 9: growth at the start of the snap", grown, axis="η_Y/η_Z"),
     ]
     return written + draw_line_panels(panels, path.with_name(f"{path.name}-lemmas"), caption=LEMMAS)

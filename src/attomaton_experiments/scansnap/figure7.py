@@ -249,7 +249,7 @@ def _draw_curves(run: TextRun, path: Path) -> list[Path]:
         Line("largest weight of a row", steps, [record.largest for record in after], 0, 3),
     ]
     tokens = [
-        Line(name, steps, gains[:, number].tolist(), number % 4, (number + number // 4) % 4)
+        Line(name, steps, gains[:, number].tolist(), number, number % 4)
         for number, (name, _) in enumerate(run.groups)
     ]
     panels = [

@@ -106,14 +106,16 @@ def run_meeting(settings: Settings, _: Progress = silent) -> Page:
     story = _story_rows(layers, rates, settings["story"])
     return render_figure(
         settings,
-        f"Attention to each token of each context at t = {settings['time']:g} of the exact gradient flow "
-        f"(framed: the label; white: not a key, or not trained); η_Y, η_Z = {rates.decoder:g}, "
-        f"{rates.attention:g}; the tied decoder is {settings['tied_scale']:g}·I",
+        f"Attention by layer at t = {settings['time']:g}. Framed: the label. White: not a key or not trained",
         (_case_table(cases, layers, rows, first, second), _story_table(story)),
         _numbers(cases, rows, story),
         partial(draw_grids, _grids(cases, layers, rows)),
         verdicts=_judge(layers, cases, rows, first, second),
-        notes=NOTES,
+        notes=(
+            f"The exact gradient flow has η_Y = {rates.decoder:g} and η_Z = {rates.attention:g}; the tied "
+            f"decoder is {settings['tied_scale']:g}·I.",
+            *NOTES,
+        ),
     )
 
 

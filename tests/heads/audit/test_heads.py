@@ -121,10 +121,13 @@ def test_the_map_has_a_cell_for_each_head_and_counts_types():
 
     mpl.use("agg")
     heads = [Head(layer, number) for layer in range(2) for number in range(3)]
-    labels = ["sink", "induction", "sink", "mixed", "sink", "induction"]
-    axes = draw_audit(heads, labels, np.arange(6) == 1)
+    labels = ["sink", "induction", "sink", "next-token seeking", "sink", "induction"]
+    axes = draw_audit(heads, labels, np.isin(np.arange(6), (1, 3)))
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts == ["sink (3)", "induction (2)", "mixed (1)", "seeks the next token"]
+    assert texts == ["sink (3)", "induction (2)", "next-token seeking (1)", "also seeks the next token"]
+    assert axes.lines[-1].get_xydata().tolist() == [
+        [1.5, 0.5]
+    ]  # one dot: the colour says it of the other head
     cells = axes.collections[0]
     colours = [mpl.colors.to_hex(one) for one in cells.to_rgba(cells.get_array().ravel())]
     assert colours == [COLOURS[label] for label in labels]

@@ -37,7 +37,7 @@ MOST_STEP_LABELS = 12  # steps labelled below a map, at most
 
 
 def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
-    """A map with a row per layer and a cell per head in the colour of its type; dots mark seeking heads."""
+    """A map with a row per layer and a cell per head in the colour of its type; dots: see the legend."""
     names = [name for name in COLOURS if name in types]
     n_layers, n_heads = (max(numbers) + 1 for numbers in zip(*heads, strict=True))
     colours = np.full((n_layers, n_heads), np.nan)  # the index of each cell's type among the names
@@ -57,10 +57,14 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
         )
         for name in names:
             axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({types.count(name)})")
-        seekers = [head for head, is_seeking in zip(heads, seeks, strict=True) if is_seeking]
+        seekers = [
+            head
+            for head, name, is_seeking in zip(heads, types, seeks, strict=True)
+            if is_seeking and name != "next-token seeking"
+        ]
         if seekers:
             layer, number = np.array(seekers).T + 0.5  # the middle of the cell
-            axes.plot(number, layer, ".", color="black", markersize=3, label="seeks the next token")
+            axes.plot(number, layer, ".", color="black", markersize=3, label="also seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
         for set_ticks, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):

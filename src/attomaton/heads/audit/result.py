@@ -247,7 +247,7 @@ class HeadAudit(Tabular):
         return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a map of head types, with a dot on heads that seek the next token; return matplotlib axes."""
+        """Draw a map of types, with a dot on heads of other types that seek the next token; return axes."""
         names = [head_type.name for head_type in self.types]
         return draw_audit(self.heads, names, self.seeking.holds, ax)
 

@@ -86,21 +86,22 @@ class GraphView {
   render() {
     if (!this.graph) return;
     this.width = this.canvas.clientWidth;
-    const plan = layOut(this.graph, this.view, Math.max(this.width, 260), this.name);
+    const width = Math.max(this.width, 260);
+    const plan = layOut(this.graph, this.view, width, this.name);
     this.boxes = new Map(plan.boxes.map((box) => [box.component, box]));
     this.lines = draw("g", { class: "lines", "aria-hidden": "true" });
     this.nodes = plan.boxes.map((box) => this.drawBox(box));
     const svg = draw(
       "svg",
       {
-        width: Math.max(this.width, 260),
+        width,
         height: plan.height,
         role: "group",
         "aria-label": "Components of this query in layers",
         onkeydown: (event) => this.press(event),
       },
       this.lines,
-      plan.titles.map((title) => draw("text", { class: "layer", x: MARGIN, y: title.y }, title.text)),
+      plan.titles.map((title) => draw("text", { class: "layer", x: width - MARGIN, y: title.y }, title.text)),
       this.nodes,
       plan.pills.map((pill) => this.drawPill(pill)),
     );

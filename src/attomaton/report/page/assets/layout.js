@@ -112,7 +112,7 @@ function layOut(graph, view, width, name) {
     const layer = layers[number];
     const shown = shownOf(layer, number, view);
     titles.push({
-      y: top + 12,
+      y: Math.max(top + 2, 16), // below the border of the drawing
       text: `layer ${number + 1} of ${layers.length} · ${plural(layer.length, "component")}`,
     });
     const layerBoxes = shown.map((component) => {
