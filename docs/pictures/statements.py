@@ -33,9 +33,10 @@ by verdict:
 - **Could not be read**: the sources that we found end before the statement.
 
 A number in brackets, as in *distinct tokens grow (2)*, is part of the name of the claim;
-[the theory page](theory.md#the-claims-numbered) lists the numbers. Functions are in `src/attomaton/` unless the path names
-another package. Tests are in `tests/`. A command without a blank is the name of an experiment: `mechanics-global` means `attomaton
-reproduce mechanics-global --out DIR`. [Theory to code](theory-to-code.md) lists the measured values.
+[the theory page](theory.md#the-claims-numbered) lists the numbers. Functions are in `src/attomaton/`
+unless the path names another package. Tests are in `tests/`. A command without a blank is the name of an
+experiment: `mechanics-global` means `attomaton reproduce mechanics-global --out DIR`.
+[Theory to code](theory-to-code.md) lists the measured values.
 This page is written by `python docs/pictures/statements.py`, and a test compares every path, name and
 command on it with the source.
 

@@ -30,7 +30,7 @@ def test_choices_that_do_not_connect_a_component_are_refused():
     """Components in which 0 and 1 tie, and samples in which 0 always wins: the optimum would be infinite."""
     both = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
     components = at.find_components(at.extract_edges(both))
-    with pytest.raises(MismatchedParts, match="no choices connect it; give the samples"):
+    with pytest.raises(MismatchedParts, match="do not connect a component; give the samples"):
         at.solve_luce(at.Samples.from_lists([[0, 1, 2]] * 5, [0] * 5), components)
 
 
