@@ -221,7 +221,9 @@ def test_the_work_of_another_audit_is_refused(work, change):
     }.get(change, {})
     model = permute_weights(MODEL, seed=0) if change == "model" else MODEL
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
-    with pytest.raises(MismatchedParts, match=r"layers of another audit, which differs in .*; call with .* delete this one to begin anew"):
+    with pytest.raises(
+        MismatchedParts, match=r"another audit, which differs in .*; call with .* to begin anew"
+    ):
         audit_heads(model, documents, **({"causal": "all", "settings": HOW, "work": work} | other))
 
 
