@@ -15,7 +15,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from attomaton.base import Tabular
-from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, house_axes
+from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, house_axes, white_outline
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
@@ -144,8 +144,6 @@ class Concepts(Tabular):
             whole_number(number, "concept", most=len(self) - 1) for number in (horizontal, vertical)
         )
         with house_axes(ax, height=ONE_COLUMN) as axes:
-            from matplotlib.patheffects import withStroke
-
             axes.plot(self.words[:, horizontal], self.words[:, vertical], ".", color=HOUSE_GREY, markersize=2)
             for token in self._apart(horizontal, vertical):
                 name = drawable(name_token(self.vocabulary, token), 14)
@@ -154,8 +152,7 @@ class Concepts(Tabular):
                 point = self.words[token, horizontal], self.words[token, vertical]
                 axes.plot(*point, "o", color="C0", markersize=2.5)
                 offset = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": "x-small"}
-                outline = [withStroke(linewidth=1.5, foreground="white")]
-                axes.annotate(name, point, parse_math=False, zorder=4, path_effects=outline, **offset)
+                axes.annotate(name, point, parse_math=False, zorder=4, path_effects=white_outline(), **offset)
             axes.set_xlabel(f"concept {horizontal}")
             axes.set_ylabel(f"concept {vertical}")
         return axes

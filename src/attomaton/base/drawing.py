@@ -108,6 +108,13 @@ def drawable(text: str, most: int) -> str:
     return "".join(shown) + ending
 
 
+def white_outline() -> list[Any]:
+    """Path effects of a text that stays legible above dots and lines."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=1.5, foreground="white")]
+
+
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
     """The width of a text in inches; ``size`` is the size of the font in points."""
     font = _font()
