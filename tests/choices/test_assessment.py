@@ -325,3 +325,24 @@ def test_a_few_of_the_simulations(name, monkeypatch):
     nominal, share_of, *settings = runpy.run_path(str(folder / "bench_choices_tests.py"))["SIMULATIONS"][name]
     share = share_of(np.random.default_rng(0), 80, *settings)
     assert share == pytest.approx(nominal, abs=4 * (0.05 * 0.95 / 80) ** 0.5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_degrees_of_freedom_do_not_depend_on_which_item_stands_first(seed):
+    # with ties, a pair that met in both orders was once counted as two sets, and right models were rejected
+    rng = np.random.default_rng(seed)
+    games = simulate(rng, 5, 400)
+    games["outcome"] = np.where(rng.random(400) < 0.2, 0.5, games["outcome"]).tolist()
+    flipped = rng.random(400) < 0.5
+    first, second, outcome = map(np.array, games.values())
+    swapped = {
+        "first": np.where(flipped, second, first).tolist(),
+        "second": np.where(flipped, first, second).tolist(),
+        "outcome": np.where(flipped, 1 - outcome, outcome).tolist(),
+    }
+    one, other = (at.fit_choices(table).goodness_of_fit(method="chi-square") for table in (games, swapped))
+    assert one.degrees == other.degrees == 10 * 2 - 4 - 1  # pairs × 2, less parameters
+    assert one.p_value == pytest.approx(other.p_value)
+    sets = [["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"], ["a", "b"], ["b", "a"]]
+    chosen = ["a", "c", "b", "b", "a"] * 9
+    assert at.fit_choices(chosen, sets * 9).goodness_of_fit().degrees == 2 + 1 - 2

@@ -61,6 +61,43 @@ def test_games_of_chess(tmp_path):
     with pytest.raises(AttomatonError, match=r"the game that begins in line 20 .* is 'zebra'"):
         at.fit_choices(tmp_path / "bad.pgn")
     assert "Ann" in run_inside("choices", "games.pgn", "--moved-first", "White", cwd=tmp_path).stdout
+    for encoding in ("utf-8", "iso-8859-1"):  # the standard of PGN says the second
+        named = GAMES.replace('"Ann"', '"Müller"').replace('"Bob"', '"Möller"')
+        (tmp_path / "games.pgn").write_text(named, encoding=encoding)
+        assert set(at.fit_choices(tmp_path / "games.pgn").items) == {"Müller", "Möller", "Cid"}
+
+
+def test_decimal_commas_are_draws():
+    points = {"first": list("abca"), "second": list("bcab"), "outcome": ["1", "0,5", "0", "0,5"]}
+    same(at.fit_choices(points), at.fit_choices({**points, "outcome": [1, 0.5, 0, 0.5]}))
+
+
+def test_categories_are_sorted_as_numbers():
+    games = {
+        "winner": list("abababab"),
+        "loser": list("babababa"),
+        "round": ["8", "8", "5", "5", "13", "13", "20", "20"],
+    }
+    assert list(at.fit_choices(games, by="round").by) == ["5", "8", "13", "20"]
+    games["round"] = ["b", "b", "a", "a", "5", "5", "c", "c"]
+    assert list(at.fit_choices(games, by="round").by) == ["5", "a", "b", "c"]
+
+
+def test_a_test_that_does_not_apply_leaves_the_board(tmp_path):
+    (tmp_path / "games.csv").write_text("winner,loser,worker\n" + "a,b,1\nb,a,2\na,c,3\nc,a,1\nb,c,2\n" * 3)
+    options = ["--cluster", "worker", "--tests", "goodness_of_fit,cross_validate", "--out", "fit"]
+    ran = run_inside("choices", "games.csv", *options, cwd=tmp_path)
+    assert "rank" in ran.stdout
+    assert "cross_validate" in ran.stdout
+    assert (tmp_path / "fit").is_dir()
+    assert ran.returncode == 2
+    assert "goodness_of_fit: choices of one cluster are not independent; fit without --cluster" in ran.stderr
+
+
+def test_an_empty_worst_item_is_named():
+    table = {"best": list("abc"), "worst": ["b", "", "a"], "set": [list("abc")] * 3}
+    with pytest.raises(AttomatonError, match=r"the worst item in .* is missing"):
+        at.fit_choices(table, best="best", worst="worst", choice_set="set")
 
 
 def test_matrices_of_wins():

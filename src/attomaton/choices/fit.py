@@ -3,6 +3,7 @@
 # ``fit_choices`` checks the options, parses the data, and fits all choices and those of each category.
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
@@ -152,7 +153,15 @@ def fit_choices(
             subset = parsed.restrict(covariates.by.codes == code)
             if subset.items:
                 by[category] = _fit_parsed(subset, covariates, settings, {})
-    return _fit_parsed(parsed, covariates, settings, by)
+    return _fit_parsed(parsed, covariates, settings, _sort_categories(by))
+
+
+def _sort_categories(by: dict[Any, ChoiceFit]) -> dict[Any, ChoiceFit]:
+    """Sort categories as numbers if all are numbers; those that cannot be compared keep their order."""
+    for key in (float, lambda category: category):
+        with suppress(TypeError, ValueError):
+            return {category: by[category] for category in sorted(by, key=key)}
+    return by
 
 
 class _Settings(NamedTuple):

@@ -133,6 +133,9 @@ def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
     best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
     items, sets = number_sets(best, shown, frame.counts)
     check_items(items)
+    missing = [row for row, item in enumerate(worst) if is_missing(item)]
+    if missing:
+        raise BadRows("the worst item in ", missing, " is missing; write the item, or drop the row")
     worst_item = number_sets(worst, shown)[1].winner
 
     # a set of m items has m (m − 1) ordered pairs: in pair k the best item is at position k // (m − 1) of the

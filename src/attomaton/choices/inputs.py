@@ -53,7 +53,7 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
     suffix = suffix_of(file, reading) or (".csv" if source == STANDARD_INPUT else "")
     if suffix == ".pgn":
         with naming(source), file.open() as raw:
-            games, starts = read_games(line.decode("utf-8", "replace") for line in raw)
+            games, starts = read_games(map(_decode_line, raw))
         return FileColumns(
             games, lambda row: f"the game that begins in line {starts[row]} of {source}", reading.skip_bad
         )
@@ -65,6 +65,14 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
     reader = TABLE_READERS[suffix](file, reading)
     with naming(source):
         return FileColumns(columns_of(reader.table()), reader.locate, reading.skip_bad)
+
+
+def _decode_line(line: bytes) -> str:
+    """A line of a PGN file: UTF-8 as most programs write it, or ISO 8859-1 as the standard says."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("iso-8859-1")
 
 
 def split_column(columns: FileColumns, name: str | None, separator: str) -> FileColumns:

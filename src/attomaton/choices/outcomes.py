@@ -23,7 +23,7 @@ TIES = ("tie", "draw", "tied")  # names of columns that mark ties
 TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")  # words for a tie; ``tie (…)`` also counts
 
 # Strings for the score of the first item of a pair.
-SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
+SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5, "1,0": 1.0, "0,0": 0.0, "0,5": 0.5}
 
 # Strings for truth values.
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}

@@ -112,7 +112,7 @@ def _find_fault(ranking: Any) -> str:
     if largest > LARGEST_TIE:
         return f"has a tie of {largest} items; split ties of more than {LARGEST_TIE} items"
     if not tiers or not all(tiers):
-        return "is empty or contains an empty tie; drop the ranking"
+        return "ranks no item or contains an empty tie; drop the row (on the command line: --skip-bad)"
     items = [item for tier in tiers for item in tier]
     missing = [item for item in items if is_missing(item)]
     if missing:

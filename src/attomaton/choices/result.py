@@ -382,10 +382,7 @@ class ChoiceFit(Tabular, AssessedItems):
         if not self.by:
             return board.plot(ax, limit=MOST_ROWS_DRAWN if limit is None else limit)
         limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
-        categories = list(self.by)
-        with suppress(TypeError):  # categories that cannot be compared stay in the order of first appearance
-            categories = sorted(categories)
-        first_boards = {category: self.by[category].board().by_board()[0] for category in categories}
+        first_boards = {category: fit.board().by_board()[0] for category, fit in self.by.items()}
         title = f"ratings with {100 * board.level:g} % intervals"
         return draw_lines(first_boards, board["item"][:limit], self.scale, title, ax)
 

@@ -166,7 +166,9 @@ class FittedChoices:
     @property
     def n_free(self) -> int:
         """The number of cells less the number of sets: the counts of a set add up to a known total."""
-        n_sets = len(np.unique(self.cells[self.problem.situations.starts[:-1]]))
+        # the least cell of a situation belongs to its set, in whichever order the set was listed
+        least = np.minimum.reduceat(self.cells, self.problem.situations.starts[:-1])
+        n_sets = len(np.unique(least))
         return int(self.cells.max(initial=-1)) + 1 - n_sets
 
     @cached_property
@@ -239,7 +241,7 @@ def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> 
     """The choices of a model in situations, with their fit; ``clustered`` allows clusters."""
     why = _why_not_drawn(model, clustered=clustered)
     if why:
-        raise UnsupportedOption(f"{why}; fit whole choices without cluster=, with ties as outcomes")
+        raise UnsupportedOption(why)
     if isinstance(model, LuceScores):
         problem, members = _whole_choices(model, n_items)
         return FittedChoices(fit_logit(problem), members, n_items, True)
@@ -252,11 +254,15 @@ def _why_not_drawn(model: ItemScores, *, clustered: bool) -> str:
     """Why choices cannot be drawn from a model; empty if they can."""
     if isinstance(model, LuceScores):
         if model.rankings is not None:
-            return "half a win has no probability"
-        return "a ridge or a prior moves the fit away from its maximum" if model.soft.ridge else ""
+            return "half a win has no probability; fit ties as outcomes, and leave out rankings with ties"
+        if model.soft.ridge:
+            return "a ridge or a prior moves the fit away from its maximum; fit without it"
+        return ""
     if model.units.repeats is not None:
-        return "fractions of choices have no probability"
-    return "choices of one cluster are not independent" if model.clustered and not clustered else ""
+        return "fractions of choices have no probability; fit whole choices"
+    if model.clustered and not clustered:
+        return "choices of one cluster are not independent; fit without cluster="
+    return ""
 
 
 def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import AttomatonError, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.cli import output
 from attomaton.cli.messages import counting_skipped
@@ -174,15 +174,21 @@ def choices(
         model: Any = {name: options[name] for name in ("tied", "ties", "scale", "ridge", "prior", "penalty")}
         fit = fit_choices(frame, **model, **columns)
         test_results = dict[str, Any]()
+        refusals = list[str]()  # of tests that do not apply to this table; all else is still shown
         for name in test_names:
             announce(name.replace("_", " "))
-            if name == JUDGES:
-                from attomaton.choices.judges import compare_judges
+            try:
+                if name == JUDGES:
+                    from attomaton.choices.judges import compare_judges
 
-                pairs = {role: column for role, column in columns.items() if role not in ("cluster", "by")}
-                test_results[name] = compare_judges(frame, cluster=cluster, task=task, **model, **pairs)
-            else:  # the other tests are methods of the fit
-                test_results[name] = getattr(fit, name)()
+                    pairs = {
+                        role: column for role, column in columns.items() if role not in ("cluster", "by")
+                    }
+                    test_results[name] = compare_judges(frame, cluster=cluster, task=task, **model, **pairs)
+                else:  # the other tests are methods of the fit
+                    test_results[name] = getattr(fit, name)()
+            except AttomatonError as error:
+                refusals.append(f"{name}: {error}")
         announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)
@@ -206,6 +212,8 @@ def choices(
             output.print_text(text)
         if not quiet:
             output.print_written(figure, page)
+    if refusals:
+        raise UnsupportedOption("; ".join(refusals))
     if not all(fitted.certified for fitted in (fit, *fit.by.values())):  # also those of the categories
         raise typer.Exit(1)
 
