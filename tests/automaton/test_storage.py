@@ -152,7 +152,7 @@ def test_a_file_in_the_way_is_named(text):
 
 def test_a_foreign_run_is_refused(tmp_path):
     write_run(Path(tmp_path), Run(tables={}, arrays={}, records={}, manifest={}))
-    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
+    with pytest.raises(CorruptRun, match="has no automaton; run `attomaton learn"):
         at.Automaton.load(tmp_path)
 
 

@@ -38,6 +38,13 @@ def test_train_is_gradient_descent_on_the_text(folder):
     assert record["norm"] == pytest.approx(last["norm_mean"])
 
 
+def test_a_training_alone_is_not_an_automaton(folder):
+    for arguments in (("report", "run"), ("explain", "run", "the")):
+        refused = attomaton(*arguments, cwd=folder)
+        assert refused.returncode == 2
+        assert "run has no automaton; run `attomaton learn … --out run`" in refused.stderr
+
+
 def test_train_prints_a_table_and_resumes(folder):
     options = ["--window", 8, "--steps", 60, "--resume"]
     printed = attomaton("train", "story.txt", "--out", "run", *options, cwd=folder)

@@ -21,7 +21,7 @@ from attomaton.automaton.runs.query_index import check_query_index
 from attomaton.base.artifacts import Run, explained_run, read_run
 from attomaton.base.artifacts.parted import PartedTable, partition_name
 from attomaton.base.borders import check_floats, check_ids, check_rising
-from attomaton.base.errors import MismatchedParts
+from attomaton.base.errors import CorruptRun, MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import AnyPath
@@ -237,6 +237,8 @@ def open_run(path: str | AnyPath) -> StoredRun:
     """Open a run folder: check its manifest and its index, and leave its tables on disk."""
     run = read_run(path)
     with explained_run(run.folder):
+        if "n_tokens" not in run.manifest:  # a folder with a training only
+            raise CorruptRun(f"{run.folder} has no automaton; run `attomaton learn … --out {run.folder}`")
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
             raise MismatchedParts(f"n_tokens in manifest.json is not a whole number from 0 to {MAX_TOKENS:,}")
