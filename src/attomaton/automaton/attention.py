@@ -143,10 +143,10 @@ class Attention(ABC):
         tokens, no_evidence = self._continue(ids.tolist(), n, None if greedy else make_rng(seed), window)
         return Generation(tuple(ids.tolist()), tokens, no_evidence, names.unknown, names)
 
+    # The ids of n generated tokens, and how many were drawn without evidence; without rng, greedy.
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The ids of n generated tokens, and how many were drawn without evidence; without rng, greedy."""
         return GrowingContext(prompt, lambda context: self._predict_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
@@ -167,8 +167,8 @@ class Attention(ABC):
     def _ranking(self, query: int) -> Ranking:
         """The tokens that attention prefers under a query, best first, with the scores to draw."""
 
+    # The id of a token given as text or id; any other token is refused.
     def _find_token(self, token: str | int) -> int:
-        """The id of a token given as text or id; any other token is refused."""
         if not isinstance(token, str):
             return self._check_token(token)
         ids, names = read_context([token], self.n_tokens, self.vocabulary)
@@ -188,8 +188,8 @@ class Attention(ABC):
         prediction = self.predict_bags(self._reachable(read))
         return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
 
+    # The token counts of the samples that are scored: those whose label is in the context.
     def _reachable(self, samples: Samples) -> Bags:
-        """The token counts of the samples that are scored: those whose label is in the context."""
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
@@ -200,8 +200,8 @@ class Attention(ABC):
         """
         return self._read(source, options)[0]
 
+    # The source as samples, and its words outside the vocabulary in the order of their ids.
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
-        """The source as samples, and its words outside the vocabulary in the order of their ids."""
         from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
@@ -229,8 +229,8 @@ class Attention(ABC):
         """The token as text, or its id if there is no vocabulary."""
         return name_token(self.vocabulary, self._check_token(token))
 
+    # The id as a Python integer; an id outside the vocabulary is refused.
     def _check_token(self, token: int) -> int:
-        """The id as a Python integer; an id outside the vocabulary is refused."""
         token = whole_number(token, "token", least=-LARGEST_WHOLE)  # below 0: refused with the range
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
@@ -238,13 +238,13 @@ class Attention(ABC):
             )
         return token
 
+    # The prediction for one context, and the names of its tokens.
     def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:
-        """The prediction for one context, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return self._predict_ids([ids]), names
 
+    # The prediction for contexts of ids; unknown words have ids from ``n_tokens`` on.
     def _predict_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
-        """The prediction for contexts of ids; unknown words have ids from ``n_tokens`` on."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 

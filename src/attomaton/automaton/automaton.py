@@ -318,6 +318,6 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False) -> Automaton:
-    # The automaton of an open run: in memory if the run is small or `whole` is true, else on demand
+    """The automaton of an open run: in memory if the run is small or `whole` is true, else on demand."""
     stored = trusted(StoredAutomaton, **vars(run))
     return stored.in_memory(stored.solved) if whole or run.is_small else stored

@@ -49,7 +49,7 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
-    # A partial folder to write the run into, put in place at the end; `resumable` keeps it on failure
+    """A partial folder to write the run into, put in place at the end; `resumable` keeps it on failure."""
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)
@@ -66,7 +66,7 @@ def describe_run(
     threads: int | None = None,
     **more: str,
 ) -> dict[str, Any]:
-    # The first entries of a run's manifest: the corpus, the settings and the origin of the samples
+    """The first entries of a run's manifest: the corpus, the settings and the origin of the samples."""
     digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
     settings = {"documents": reading.documents, **more, "embeddings": digest}
     optional = {name: getattr(reading, name) for name in ("column", "format")}

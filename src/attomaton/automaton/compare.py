@@ -160,14 +160,14 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, match.tokens)
 
 
+# The automaton of a run folder; None for any other source.
 def _load_run(source: Source) -> Automaton | None:
-    # The automaton of a run folder; None for any other source
     folder = path_of(source) if isinstance(source, str | PathLike) else None
     return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
 
+# Learn a source, by default with the window and the tokenizer of the reference.
 def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:
-    # Learn a source, by default with the window and the tokenizer of the reference
     options = {name: value for name, value in options.items() if value is not None}
     if reference is None:
         return learn(source, **options)
@@ -180,8 +180,8 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
     return learn(source, **options)
 
 
+# Ranges first, stop of shared query ids whose edges fit into memory; one if all edges are in memory.
 def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
-    # Ranges first, stop of shared query ids whose edges fit into memory; one if all edges are in memory
     if not any(isinstance(automaton, StoredAutomaton) for automaton, _ in corpora):
         return iter([(0, n_tokens)])
     n_edges = np.zeros(n_tokens, np.int64)
@@ -190,8 +190,8 @@ def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tu
     return pairwise(cut_queries(n_edges, MOST_EDGES).tolist())
 
 
+# The rows of :class:`Difference` in a range of queries, and the number of pairs compared there.
 def _compare_ranges(a: "_QueryRange", b: "_QueryRange", n_tokens: int) -> tuple[pa.Table, int]:
-    # The rows of :class:`Difference` in a range of queries, and the number of pairs compared there
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
     in_a, in_b = (side.relate(*unpack_edges(pairs), n_tokens) for side in (a, b))
     differ = in_a != in_b
@@ -263,9 +263,9 @@ class _QueryRange:
         return relation
 
 
+# The relation of each first component to the second one, shape (n_pairs,).
+# A path leads from a higher component to a lower one, so components of equal height have none.
 def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
-    # The relation of each first component to the second one, shape (n_pairs,).
-    # A path leads from a higher component to a lower one, so components of equal height have none.
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
     apart = np.flatnonzero(heights[first] != heights[second])
@@ -279,8 +279,8 @@ def _relate_components(components: Components, first: Int64, second: Int64) -> I
     return relation
 
 
+# The name of each :class:`Change`, from different relations in the two corpora.
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
-    # The name of each :class:`Change`, from different relations in the two corpora
     conditions = {  # the first that is true applies
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,
@@ -299,8 +299,8 @@ class _Match(NamedTuple):
     shared_b: Int32
 
 
+# Number the tokens of both vocabularies together; without vocabularies, ids stay as they are.
 def _match_tokens(a: Automaton, b: Automaton) -> _Match:
-    # Number the tokens of both vocabularies together; without vocabularies, ids stay as they are
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
             "only one of the two automata has a vocabulary, so tokens cannot be matched; learn both from "
@@ -319,8 +319,8 @@ def _match_tokens(a: Automaton, b: Automaton) -> _Match:
     return _Match(tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :])
 
 
+# The relation of token and rival in corpus `"a"` or `"b"`, from a row of :class:`Difference`.
 def _describe_relation(row: Mapping[str, Any], corpus: str, tokens: Sequence[str]) -> str:
-    # The relation of token and rival in corpus `"a"` or `"b"`, from a row of :class:`Difference`
     relation, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
     first, second = (tokens[row[name]] for name in ("token", "rival"))
     if relation == "precedes":

@@ -109,9 +109,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
             )
         return self
 
+    # The samples whose label is a token, from contexts (n_samples, window). By token, this also sets
+    # `_is_class` (whether a token is a class) and `_column` (the index of the class in `classes_`).
     def _make_samples(self, tokens: Int64, padded: Bool, class_of_sample: Int64) -> Samples:
-        # The samples whose label is a token, from contexts (n_samples, window). By token, this also sets
-        # `_is_class` (whether a token is a class) and `_column` (the index of the class in `classes_`).
         is_token = np.zeros(len(self.classes_), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0

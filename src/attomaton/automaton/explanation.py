@@ -262,10 +262,10 @@ def explain_prediction(
     )
 
 
+# Those of ``others`` that every retrieved component precedes, each with the steps of a path to it.
 def _find_beaten(
     graph: QueryGraph, retrieved: list[int], others: list[int], context: set[int]
 ) -> dict[int, Steps]:
-    """Those of ``others`` that every retrieved component precedes, each with the steps of a path to it."""
     order = QueryOrder(graph)
     # for each retrieved component: the components that it precedes, and those before them on a path
     reached, before = zip(*(order.search(top) for top in retrieved), strict=True)
@@ -278,13 +278,13 @@ def _find_beaten(
     }
 
 
+# The edges of a step, first those with both tokens in the context, then one, then none.
 def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...]:
-    """The edges of a step, first those with both tokens in the context, then one, then none."""
     return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
 
 
+# The rule that decided, from the number of retrieved components.
 def _find_rule(prediction: BatchPrediction, n_retrieved: int, has_incomparable: bool) -> Rule:
-    # The rule that decided, from the number of retrieved components
     if not n_retrieved:
         return Rule.NO_EVIDENCE
     if has_incomparable or n_retrieved > 1:

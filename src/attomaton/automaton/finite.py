@@ -103,8 +103,8 @@ class FiniteAttention(Tabular, Attention):
         notes = [""] * len(best)
         return Ranking(self.name(query), names, scores[best].tolist(), notes, int(stop - first), "score")
 
+    # Whether each entry of the bags is in the table of scores, and its score, both (n_entries,).
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
-        # Whether each entry of the bags is in the table of scores, and its score, both (n_entries,)
         rows, has_score = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         scores = np.zeros(len(bags.token))  # unknown words keep 0
         in_vocabulary = bags.token < self.n_tokens

@@ -39,9 +39,9 @@ def _holds_for_all(sample: Int64, mask: Bool, size: int) -> Bool:
     return ~occurs(sample[~mask], size)  # whether the mask is true for all entries of each sample
 
 
+# Whether the top component of each context precedes its other components, shape (n_samples,). Context i
+# has the components component[borders[i] : borders[i + 1]].
 def _precedes_all(automaton: Automaton, queries: Int32, borders: Int64, component: Int64, top: Int64) -> Bool:
-    # Whether the top component of each context precedes its other components, shape (n_samples,). Context i
-    # has the components component[borders[i] : borders[i + 1]].
     n_nodes = np.diff(borders)
     precedes = np.zeros(len(top), bool)
     for block, outline in automaton.outlines(np.unique(queries[n_nodes > 0])):

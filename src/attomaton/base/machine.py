@@ -64,8 +64,11 @@ def available_memory() -> int:
     return min(limit for limit in limits if limit is not None)
 
 
-# The memory limit of the container in which this process runs, in bytes: the lower one, if there are two.
 def read_cgroup_limit() -> int | None:
+    """The memory limit of the container in which this process runs, in bytes.
+
+    The lower one, if there are two.
+    """
     limits: list[int] = []
     for name in CGROUP_FILES:
         with suppress(OSError):

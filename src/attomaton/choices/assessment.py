@@ -164,8 +164,8 @@ class AssessedItems(OrderedItems):
         number, distinct = number_values(column)
         return np.array(self._lookup(distinct), np.int64)[number]
 
+    # The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3).
     def _predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
-        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3)."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.predict_pairs(first, second, features)
@@ -307,8 +307,8 @@ class AssessedItems(OrderedItems):
     def _paths(self) -> QueryOrder:
         return QueryOrder(graph_of(self.model.components, len(self.items)))
 
+    # Which components this component precedes, itself included, shape (n_components,).
     def _below(self, component: int) -> Bool:
-        """Which components this component precedes, itself included, shape (n_components,)."""
         return self._paths.search(component)[0]
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:

@@ -64,8 +64,8 @@ def rows_without_board(
     return _make_rows(items, order, of_items, np.append(ahead, np.nan)[: len(items)])
 
 
+# The table of columns given by item, and of ``ahead``, given by row; ranks of 0 and NaN are null.
 def _make_rows(items: Sequence[Any], order: Int64, of_items: Mapping[str, Any], ahead: Float64) -> pa.Table:
-    """The table of columns given by item, and of ``ahead``, given by row; ranks of 0 and NaN are null."""
     rows = {name: values[order] for name, values in of_items.items()} | {"ahead": ahead}
     columns = {name: column_of(rows[name], rows[name] == 0) for name in RANK_FIELDS}
     columns["item"] = item_column([items[number] for number in order.tolist()])

@@ -313,8 +313,8 @@ def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[
     return max(deviance, 0.0), pearson
 
 
+# The share of draws at least as large as the statistic, which counts as a draw.
 def _count_tail(statistic: float, drawn: Float64) -> float:
-    """The share of draws at least as large as the statistic, which counts as a draw."""
     return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))  # equal up to rounding errors
 
 
@@ -347,8 +347,8 @@ def _count_games(fitted: FittedChoices) -> Float64:
     return fitted.problem.situations.spread(fitted.problem.totals)[fitted.pairs.rows[0]]
 
 
+# The expected excess of wins over losses of each pair, and its variance.
 def _expect_net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float64]:
-    """The expected excess of wins over losses of each pair, and its variance."""
     pairs, games = fitted.pairs, _count_games(fitted)
     # in one game the net win is 1 with probability p, −1 with probability q, and otherwise 0
     p, q = expected[pairs.rows] / games
@@ -381,21 +381,21 @@ def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, se
     )
 
 
+# Wins of the item of each row less its losses against the item of each column.
 def _tabulate_net_wins(fitted: FittedChoices, counts: Float64) -> Float64:
-    """Wins of the item of each row less its losses against the item of each column."""
     pairs, net_wins = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
     wins, losses = pairs.count_wins(counts)
     net_wins[pairs.first, pairs.second], net_wins[pairs.second, pairs.first] = wins - losses, losses - wins
     return net_wins
 
 
+# The number of cyclic triads of a matrix of who is ahead; for probabilities, the expected number.
 def _count_cyclic(is_ahead: Float64) -> float:
-    """The number of cyclic triads of a matrix of who is ahead; for probabilities, the expected number."""
     return float(np.einsum("ij,ji->", is_ahead @ is_ahead, is_ahead)) / 3  # a cycle is met from three starts
 
 
+# The number of cyclic triads that a fit predicts if net wins of pairs are independent and normal.
 def _predict_cycles(fitted: FittedChoices, expected: Float64) -> float:
-    """The number of cyclic triads that a fit predicts if net wins of pairs are independent and normal."""
     from scipy.special import ndtr  # a tenth of the start-up time
 
     pairs, is_ahead = fitted.pairs, np.zeros((fitted.n_items, fitted.n_items))
@@ -405,8 +405,8 @@ def _predict_cycles(fitted: FittedChoices, expected: Float64) -> float:
     return _count_cyclic(is_ahead)
 
 
+# The cycles, the clearest first, each from its lowest item on.
 def _list_cycles(net_wins: Float64, items: tuple[Any, ...]) -> pa.Table:
-    """The cycles, the clearest first, each from its lowest item on."""
     cycles = list[tuple[int, int, int]]()
     for first in range(len(items)):
         is_ahead = net_wins > 0

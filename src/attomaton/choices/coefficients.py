@@ -220,8 +220,8 @@ class SeparationCheck(Tabular):
         alone = is_constant or int(varies.sum()) == 1
         return f"in {evidence} on it" + ("" if alone else ", by several columns together")
 
+    # The column of a coefficient in the cases that it compares, first those with its own label.
     def _compared_cases(self, name: str) -> LabelledCases:
-        """The column of a coefficient in the cases that it compares, first those with its own label."""
         if not self._is_multinomial:
             column, labels = name, (self._happening, self._reference_label)
             has_label, use = self.outcome != self.reference, slice(None)
@@ -233,8 +233,8 @@ class SeparationCheck(Tabular):
         values = self.values[use, self.columns.index(column)]
         return LabelledCases(column, values, self.counts[use], has_label[use], self.target, labels)
 
+    # How the column alone decides the label; empty if it does not.
     def _describe_column(self, cases: LabelledCases) -> str:
-        """How the column alone decides the label; empty if it does not."""
         values, has_first = cases.values, cases.has_first
         n_levels = len(np.unique(values))
         if n_levels < 2 or has_first.all() or not has_first.any():
@@ -244,9 +244,9 @@ class SeparationCheck(Tabular):
             return ""  # without an intercept the threshold is 0
         return cases.describe_levels() if n_levels == 2 else cases.describe_threshold()
 
+    # The label whose log odds the coefficients add up to, of two labels.
     @property
     def _happening(self) -> str:
-        """The label whose log odds the coefficients add up to, of two labels."""
         labels = [label for index, label in enumerate(self.labels) if index != self.reference]
         return _word(labels[0]) if labels else f"other than {_word(self.labels[0])}"
 
@@ -331,8 +331,8 @@ class SeparationCheck(Tabular):
         """The coefficients by Firth's penalised likelihood, which are finite and less biased."""
         return self.fit.firth()
 
+    # The words in place of the numbers of a coefficient that is not finite.
     def _read_off(self, contrast: Contrast) -> str:
-        """The words in place of the numbers of a coefficient that is not finite."""
         if contrast.kind not in INFINITE:
             return contrast.reading
         return "; ".join(filter(None, [self.reason(contrast.label), contrast.bound_reading]))
@@ -369,8 +369,8 @@ def _cells_of_contrast(contrast: Contrast) -> list[str]:
     return [contrast.label, contrast.kind.value, "-", "-"]
 
 
+# A label as text; whole numbers without a point.
 def _word(label: Any) -> str:
-    """A label as text; whole numbers without a point."""
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 

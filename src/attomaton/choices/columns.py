@@ -154,8 +154,8 @@ def as_arrow(values: Any) -> Any:
     return plain if _kind_of(plain.type) else None
 
 
+# Decode dictionaries, run-end encoding, string views and decimals.
 def _as_plain_array(array: Any) -> Any:
-    """Decode dictionaries, run-end encoding, string views and decimals."""
     if isinstance(array, pa.ExtensionArray):
         return _as_plain_array(cast("Any", array).storage)
     if _is.is_dictionary(array.type):
@@ -287,8 +287,8 @@ def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[An
     return tuple(items[code] for code in order.tolist()), number_of_code[codes]
 
 
+# Concatenate columns of numbers; reject large integers next to floats.
 def _join_numbers(arrays: Sequence[Any]) -> Any:
-    """Concatenate columns of numbers; reject large integers next to floats."""
     values = np.concatenate(arrays)
     large = any(array.dtype.kind == "i" and (np.abs(array) >= INEXACT_FROM).any() for array in arrays)
     if values.dtype.kind == "f" and large:
@@ -308,8 +308,8 @@ def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tu
     return items, number_of_entry
 
 
+# The name of a type in error messages; empty if Arrow cannot number its values.
 def _kind_of(arrow_type: Any) -> str:
-    """The name of a type in error messages; empty if Arrow cannot number its values."""
     if _is.is_string(arrow_type) or _is.is_large_string(arrow_type):
         return "text"
     if _is.is_integer(arrow_type) or _is.is_floating(arrow_type):
@@ -321,8 +321,8 @@ def _kind_of(arrow_type: Any) -> str:
     return "nothing" if _is.is_null(arrow_type) else ""
 
 
+# Convert to 64-bit integers if all numbers are whole, otherwise to floats.
 def _as_numbers(array: Any) -> Any:
-    """Convert to 64-bit integers if all numbers are whole, otherwise to floats."""
     values = numbers_of(array)
     if values.dtype.kind == "u" and len(values) and int(values.max()) > np.iinfo(np.int64).max:
         raise InvalidSamples(

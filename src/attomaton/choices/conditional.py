@@ -126,9 +126,9 @@ class LogitScores:
     def expect(self) -> None:
         self.logit.expect()
 
+    # The covariance of all parameters, by the information or by a sandwich; for finite contrasts.
     @cached_property
     def _covariance(self) -> Float64:
-        """The covariance of all parameters, by the information or by a sandwich; for finite contrasts."""
         bread = self.logit.covariance
         if self.units.kind == "information":
             return bread
@@ -137,16 +137,16 @@ class LogitScores:
         meat = self.logit.problem.rows.scores(self._residuals, self.units.rankings)
         return bread @ meat @ bread
 
+    # Counts less expected counts by row, for a single choice where counts are weights or fractions.
     @property
     def _residuals(self) -> Float64:
-        """Counts less expected counts by row, for a single choice where counts are weights or fractions."""
         problem, repeats = self.logit.problem, self.units.repeats
         residuals = problem.residuals(self.logit.probabilities)
         return residuals if repeats is None else residuals / problem.situations.spread(np.sqrt(repeats))
 
+    # Clustered errors; None if choices are independent.
     @cached_property
     def _clusters(self) -> ClusterErrors | None:
-        """Clustered errors; None if choices are independent."""
         units, logit = self.units, self.logit
         if units.clusters is None:
             return None
@@ -158,8 +158,8 @@ class LogitScores:
     def covariance(self, numbers: Int64) -> Float64:
         return self._centre(self._covariance, numbers)
 
+    # The covariance of the scores of these items, centred as in ``values``; NaN between components.
     def _centre(self, covariance: Float64, numbers: Int64) -> Float64:
-        """The covariance of the scores of these items, centred as in ``values``; NaN between components."""
         contrasts = self._centred_items(numbers)
         component = self._component_of_item[numbers]
         result = contrasts @ covariance @ contrasts.T
@@ -167,8 +167,8 @@ class LogitScores:
         is_known = (component[:, None] == component) & contrasts.any(axis=1)
         return np.where(is_known, (result + result.T) / 2, np.nan)
 
+    # Each item less the mean of its component, as a contrast, shape (n_numbers, n_parameters).
     def _centred_items(self, numbers: Int64) -> Float64:
-        """Each item less the mean of its component, as a contrast, shape (n_numbers, n_parameters)."""
         component_of_item = self._component_of_item
         component = component_of_item[numbers]
         size = np.bincount(component_of_item)[component]
@@ -177,9 +177,9 @@ class LogitScores:
         contrasts[:, : self.n_items] -= (component[:, None] == component_of_item) / size[:, None]
         return contrasts
 
+    # The clustered errors of the scores of all items; None without clusters.
     @cached_property
     def _spread(self) -> Spread | None:
-        """The clustered errors of the scores of all items; None without clusters."""
         if self._clusters is None:
             return None
         return self._clusters.of_contrasts(self._centred_items(np.arange(self.n_items)))
@@ -199,8 +199,8 @@ class LogitScores:
         contrast[[first, second]] = 1.0, -1.0
         return self._error(contrast)
 
+    # The standard error of a finite contrast and its degrees of freedom.
     def _error(self, contrast: Float64) -> tuple[float, float]:
-        """The standard error of a finite contrast and its degrees of freedom."""
         if self._clusters is not None:
             error, degrees = self._clusters.of_contrasts(contrast[None])
             return float(error[0]), float(degrees[0])
@@ -231,8 +231,8 @@ class LogitScores:
         leaders = np.unique(component, return_index=True)[1]  # the first item of each component
         return OpenGaps(partial(self._bound_gap, leaders), above, below, n_components)
 
+    # The bound of the gap between the means of two components, given an item of each component.
     def _bound_gap(self, leaders: Int64, above: int, below: int, level: float) -> float | None:
-        """The bound of the gap between the means of two components, given an item of each component."""
         first, second = int(leaders[above]), int(leaders[below])
         names = self.logit.problem.names[first], self.logit.problem.names[second]
         bound = self.logit.contrast(*names, level=level, clusters=self.units.clusters).bound
@@ -380,8 +380,8 @@ def mark_items(members: Int64, n_items: int) -> Any:
     return csr_array((np.ones(size), (np.arange(size), members)), shape=(size, n_items))
 
 
+# The steps of rankings with ties, given the row of the data of each situation.
 def _group_rankings(ranked: Ranked, origin: Int64) -> Units:
-    """The steps of rankings with ties, given the row of the data of each situation."""
     rankings = np.searchsorted(ranked.row, origin)  # the index of each row among those of the rankings
     times = np.asarray(ranked.times, np.float64)
     if (times % 1 != 0).any():
@@ -389,8 +389,8 @@ def _group_rankings(ranked: Ranked, origin: Int64) -> Units:
     return Units("robust", None, times[rankings], rankings)
 
 
+# The units with the cluster of each situation, whose row of the data is ``origin`` (None: all rows).
 def _group_clusters(units: Units, cluster: Int64 | None, origin: Int64 | None) -> Units:
-    """The units with the cluster of each situation, whose row of the data is ``origin`` (None: all rows)."""
     if cluster is None:
         return units
     cluster = cluster if origin is None else cluster[origin]
@@ -434,8 +434,8 @@ def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:
     return labels if plain else [f"item {item!r}" for item in items]
 
 
+# The distinct options of each set, and ln m for an option offered m times; None if all m are 1.
 def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives, Float64 | None]:
-    """The distinct options of each set, and ln m for an option offered m times; None if all m are 1."""
     n_items, n_sets = len(parsed.items), len(sets.winner)
     keys = np.repeat(np.arange(n_sets), sets.lengths) * n_items + sets.members  # of (choice, item)
     keys, multiplicity = np.unique(keys, return_counts=True)
@@ -446,8 +446,8 @@ def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives,
     return alternatives, np.log(multiplicity) if (multiplicity > 1).any() else None
 
 
+# The features that follow from items and features before them, and how; the last comes first.
 def _find_aliases(logit: LogitFit, n_items: int, names: Sequence[str]) -> dict[str, str]:
-    """The features that follow from items and features before them, and how; the last comes first."""
     aliases = dict[str, str]()
     null = logit.identified.aliases  # the null vectors, shape (n_columns, n_vectors)
     for number, name in reversed(list(enumerate(names))):
@@ -461,8 +461,8 @@ def _find_aliases(logit: LogitFit, n_items: int, names: Sequence[str]) -> dict[s
     return aliases
 
 
+# What the feature in ``column`` follows from, by a null vector without later features.
 def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -> str:
-    """What the feature in ``column`` follows from, by a null vector without later features."""
     original = logit.problem.parameters(null)
     vector: Float64 = original / original[column]
     values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)  # 8: equal but for rounding

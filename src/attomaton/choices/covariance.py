@@ -138,8 +138,8 @@ class RankingDerivatives(NamedTuple):
         return csr_array(coo_array((values, (rows, columns)), shape=(size, size)))
 
 
+# The derivatives of rankings with one pattern of ties, in batches that fit in memory.
 def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingDerivatives]:
-    """The derivatives of rankings with one pattern of ties, in batches that fit in memory."""
     starts = offsets_of(rankings.lengths)[:-1]
     for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
         rows = np.flatnonzero(rankings.lengths == length)
@@ -156,8 +156,8 @@ def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingDeriv
                 yield RankingDerivatives(items, *derivatives, rankings.counts[rows[batch]].astype(np.float64))
 
 
+# Gradients and curvatures of rankings with these ``tiers`` of positions and these scores of items.
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:
-    """Gradients and curvatures of rankings with these ``tiers`` of positions and these scores of items."""
     gradient, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
     denominator = denominator_of(map(len, tiers))
     # the choice of w, with probabilities p, has the loss −ln p_w: gradient p − e_w, curvature diag p − p pᵀ

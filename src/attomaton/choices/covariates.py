@@ -168,8 +168,8 @@ class _RowReader(NamedTuple):
         share = (first - second) / np.where(total == 0, 1.0, total)
         return (share - share.mean()) / (float(share.std()) or 1.0)
 
+    # The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``.
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
-        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``."""
         # the sides are what follows the common start of the two names: a and b of model_a and model_b
         first, second = map(str, self.contestants)
         start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)

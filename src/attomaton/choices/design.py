@@ -162,8 +162,8 @@ def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, 
     return matrix, [name for name, _ in regressors]
 
 
+# Name → column of an array, a sparse matrix or a series; x1, x2 and so on without names.
 def _columns_of_array(source: Any) -> dict[Any, Any]:
-    """Name → column of an array, a sparse matrix or a series; x1, x2 and so on without names."""
     _check_mask(source, "X")
     try:
         matrix: Any = np.asarray(source.toarray() if hasattr(source, "toarray") else source)
@@ -179,8 +179,8 @@ def _columns_of_array(source: Any) -> dict[Any, Any]:
     return {f"x{number}": column for number, column in enumerate(matrix.T, 1)}
 
 
+# Dummy columns for all levels of text or categories except the first; empty for numbers.
 def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
-    """Dummy columns for all levels of text or categories except the first; empty for numbers."""
     levels = _list_categories(column)
     if column is None or (not levels and np.asarray(column).dtype.kind in "biuf"):
         return []
@@ -291,8 +291,8 @@ def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
     return tuple(labels), np.array([number_of[value] for value in values], np.int64)
 
 
+# The distinct labels, in the order of the categories or sorted; rejects measurements.
 def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
-    """The distinct labels, in the order of the categories or sorted; rejects measurements."""
     try:
         distinct = set(values)
     except TypeError:

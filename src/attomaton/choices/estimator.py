@@ -279,8 +279,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return ChoiceProblem.from_rows(matrix[order], np.diff(situations.starts), counts[order], names=names)
 
 
+# The estimate of each parameter (finite, ±inf, or NaN if it is open) and its standard error.
 def _find_limits(fit: LogitFit) -> tuple[Float64, Float64]:
-    """The estimate of each parameter (finite, ±inf, or NaN if it is open) and its standard error."""
     kinds = fit.classify(np.eye(len(fit.problem.names)))
     finite = np.array([kind is ContrastKind.FINITE for kind in kinds], bool)
     infinite = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
@@ -301,7 +301,7 @@ def _check_groups(groups: Any, size: int) -> Any:
     return labels
 
 
+# The order of rows in which those of each group follow each other, and the groups as situations.
 def _sort_groups(groups: Any) -> tuple[Any, Situations]:
-    """The order of rows in which those of each group follow each other, and the groups as situations."""
     number = np.unique(groups, return_inverse=True)[1]
     return np.argsort(number, kind="stable"), Situations.from_sizes(np.bincount(number))

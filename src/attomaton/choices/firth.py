@@ -129,8 +129,8 @@ class FirthScores(LogitScores):
         return [*super().remarks(), note]
 
 
+# The group of each component, from all null vectors at one item of each, (n_components, n_vectors).
 def _group_identified(null: Float64) -> Int64:
-    """The group of each component, from all null vectors at one item of each, (n_components, n_vectors)."""
     # A difference of two items is identified if each null vector has one value at both. So each component
     # that has no group yet founds one, of its own number, with all later components whose values are equal.
     groups = np.full(len(null), -1)  # −1: no group yet

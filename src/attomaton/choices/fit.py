@@ -156,8 +156,8 @@ def fit_choices(
     return _fit_parsed(parsed, covariates, settings, _sort_categories(by))
 
 
+# Sort categories as numbers if all are numbers; those that cannot be compared keep their order.
 def _sort_categories(by: dict[Any, ChoiceFit]) -> dict[Any, ChoiceFit]:
-    """Sort categories as numbers if all are numbers; those that cannot be compared keep their order."""
     for key in (float, lambda category: category):
         with suppress(TypeError, ValueError):
             return {category: by[category] for category in sorted(by, key=key)}
@@ -174,10 +174,10 @@ class _Settings(NamedTuple):
     penalty: str | None
 
 
+# Fit the Luce model if it covers the choices, otherwise a conditional logit, with fits by category.
 def _fit_parsed(
     parsed: ParsedChoices, covariates: Covariates, settings: _Settings, by: dict[Any, ChoiceFit]
 ) -> ChoiceFit:
-    """Fit the Luce model if it covers the choices, otherwise a conditional logit, with fits by category."""
     obstacle = _why_not_luce(parsed, covariates, settings)
     if not obstacle:
         choices, denominator, rankings = parsed.tabulate()
@@ -210,8 +210,8 @@ def _fit_parsed(
 TIED = "ties as outcomes (Davidson)"  # an obstacle that ties="half" removes
 
 
+# What the Luce model does not cover, for an error; empty if it covers all choices and options.
 def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> str:
-    """What the Luce model does not cover, for an error; empty if it covers all choices and options."""
     choices = parsed.choices
     if covariates.features:
         return "features" if set(covariates.features) != {"moved_first"} else "moved_first"

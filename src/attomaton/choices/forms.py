@@ -60,8 +60,8 @@ def _read_pairs(frame: NamedColumns) -> ParsedChoices:
     return frame.read(winners=frame.take("winner"), losers=frame.take("loser"))
 
 
+# A table of wins: one row per winner, one column per loser; the diagonal is ignored.
 def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
-    """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
     _refuse_counts(frame, "a table of wins already contains counts")
     losers = list(cast("Sequence[Any]", frame.roles["loser"]))
     if not losers:
@@ -92,8 +92,8 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
 
 
+# The wins of each row's item against the item ``title``; an empty cell is 0, and so is the diagonal.
 def _read_wins(title: Any, cells: list[Any], is_other: list[bool]) -> list[float]:
-    """The wins of each row's item against the item ``title``; an empty cell is 0, and so is the diagonal."""
     rows = _rows_of([cells, is_other])
     wins = [as_number(cell) if other and not is_missing(cell) else 0.0 for cell, other in rows]
     bad = [not 0 <= number < np.inf for number in wins]
@@ -127,8 +127,8 @@ def _read_sets(frame: NamedColumns) -> Any:
     return sets
 
 
+# Read each best and worst choice as one choice among all ordered pairs of items.
 def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
-    """Read each best and worst choice as one choice among all ordered pairs of items."""
     shown = [as_list(cells) for cells in as_list(_read_sets(frame))]
     best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
     items, sets = number_sets(best, shown, frame.counts)
@@ -164,8 +164,8 @@ def _refuse_counts(frame: NamedColumns, reason: str) -> None:
         raise InvalidSamples(f"{reason}; leave counts and tied out")
 
 
+# Read one row per alternative, in any order.
 def _read_long(frame: NamedColumns) -> ParsedChoices:
-    """Read one row per alternative, in any order."""
     _refuse_counts(frame, "the column of chosen= already contains counts")
     situation, _ = number_labels(frame.take("situation"), "situation")
     if not len(situation):
@@ -243,8 +243,8 @@ def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
     return frame.read(rankings=rankings)
 
 
+# Reject numbers, which may be ranks, unless the names of the columns are positions.
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
-    """Reject numbers, which may be ranks, unless the names of the columns are positions."""
     texts = [RANK_PREFIX.sub("", str(name)) for name in names]
     if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
         return
@@ -282,8 +282,8 @@ def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
     return frame.read(rankings=_sort_entries(entries))
 
 
+# Read rankings from one row per item of a ranking, which ``situation`` names.
 def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
-    """Read rankings from one row per item of a ranking, which ``situation`` names."""
     _refuse_counts(frame, "each ranking counts once, and equal ranks are ties")
     ranking, _ = number_labels(frame.take("situation"), "situation")
     items, ranks = as_list(frame.take("alternative")), as_list(frame.take("ranks"))
@@ -300,8 +300,8 @@ def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
         raise BadRows("the ranking of ", first_row[np.array(ranked)[error.rows]], error.after) from error
 
 
+# Each ranking as tiers, best first; a tier is the items with one rank.
 def _sort_entries(entries: Sequence[ItemCell]) -> list[list[list[Any]]]:
-    """Each ranking as tiers, best first; a tier is the items with one rank."""
     n_rankings = 1 + max((entry.group for entry in entries), default=-1)
     items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
     faults = dict[int, str]()

@@ -80,9 +80,9 @@ class CountCheck(SeparationCheck):
         slopes = {contrast.label: replace(contrast, robust_error=None) for contrast in self.fit.contrasts}
         return tuple(slopes.get(name) or self._intercept for name in self.columns)
 
+    # The intercept, from the mean of a case with a positive count, which is finite, less x β.
     @property
     def _intercept(self) -> Contrast:
-        """The intercept, from the mean of a case with a positive count, which is finite, less x β."""
         # intercept = ln(Σ y · p_case) − offset − x_case β, where p_case is the probability of the case
         case = int(np.argmax(self.outcome > 0))
         total = float(self.outcome @ self.counts)
@@ -109,8 +109,8 @@ class CountCheck(SeparationCheck):
         with_intercept[:, ~is_slope] = -np.round(vectors @ self.values[0, is_slope], 8)[:, None]
         return tuple(describe_alias(row, self.columns) for row in with_intercept)
 
+    # Why a coefficient is infinite: its column is extreme in all cases with a positive count.
     def _tell(self, contrast: Contrast) -> str:
-        """Why a coefficient is infinite: its column is extreme in all cases with a positive count."""
         if contrast.label == self.constant:
             return f"other coefficients are infinite, and means must stay finite where {self.target} > 0"
         name = contrast.label
@@ -181,8 +181,8 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
     )
 
 
+# The risk sets of all events; ``width`` is the number of columns.
 def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | None, width: int) -> RiskSets:
-    """The risk sets of all events; ``width`` is the number of columns."""
     cases: list[Int64] = []
     events: list[Float64] = []
     n_numbers = 0  # in the rows of all sets
@@ -227,8 +227,8 @@ class HazardCheck(SeparationCheck):
                 single.append(f"{name} does not vary between the cases at risk at any event")
         return (*several, *single)
 
+    # Why a coefficient is infinite: at each event, the case had the extreme value at risk.
     def _tell(self, contrast: Contrast) -> str:
-        """Why a coefficient is infinite: at each event, the case had the extreme value at risk."""
         column = self.values[:, self.columns.index(contrast.label)]
         sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0
         at_risk = sign * column[self.risk.case]

@@ -67,8 +67,8 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
         return FileColumns(columns_of(reader.table()), reader.locate, reading.skip_bad)
 
 
+# A line of a PGN file: UTF-8 as most programs write it, or ISO 8859-1 as the standard says.
 def _decode_line(line: bytes) -> str:
-    """A line of a PGN file: UTF-8 as most programs write it, or ISO 8859-1 as the standard says."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
@@ -133,8 +133,8 @@ def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedC
     return (parsed if most_per_pair is None else _limit_pairs(parsed, most_per_pair)), described
 
 
+# Lower the counts of pairs that were compared more often than ``most_per_pair``.
 def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
-    """Lower the counts of pairs that were compared more often than ``most_per_pair``."""
     most = real_number(most_per_pair, "most_per_pair", above=0)
     if not isinstance(parsed.choices, PairChoices):
         raise UnsupportedOption("most_per_pair= needs pairs; leave most_per_pair out")
@@ -145,10 +145,10 @@ def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
     return parsed._replace(counts=parsed.counts * np.minimum(1.0, most / times))
 
 
+# Read choices from a file, a frame, a matrix of wins, separate columns, or other sequences.
 def _parse_source(
     data: ChoiceData, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
-    """Read choices from a file, a frame, a matrix of wins, separate columns, or other sequences."""
     # The first argument may be a file, a frame, a matrix or a sequence: `source` is whatever it is.
     source: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(source, str | PathLike) and data.choice_sets is None and data.losers is None:
@@ -178,17 +178,17 @@ def _parse_source(
     return _drop_uncounted(parsed, data.counts), described
 
 
+# The choices with a count above 0, and their items; ``counts`` has one count for each row.
 def _drop_uncounted(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
-    """The choices with a count above 0, and their items; ``counts`` has one count for each row."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
 
 
+# Read the choices of a file; a bad row raises an error with its place, or is skipped.
 def _read_file(
     data: ChoiceData, file: FileColumns, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
-    """Read the choices of a file; a bad row raises an error with its place, or is skipped."""
     n_rows = max((len(column) for column in file.values() if column is not None), default=0)
     rows = np.arange(n_rows)  # the rows of the file that are left
     first_fault = ""
@@ -220,10 +220,10 @@ def select_rows(column: Any, rows: Bool) -> Any:
     return column.take(np.flatnonzero(rows))
 
 
+# Read a table with named columns: find its form, then the choices, then what describes them.
 def _read_frame(
     data: ChoiceData, table: Mapping[Any, Any], roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
-    """Read a table with named columns: find its form, then the choices, then what describes them."""
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             "choice_sets= and losers= cannot be combined with a frame; name the columns of the frame: "
@@ -253,8 +253,8 @@ def _read_frame(
     return parsed, described
 
 
+# Name the columns of an arena; rewrite scores as pairs, and wide surveys as alternatives.
 def _rewrite(named: NamedColumns) -> NamedColumns:
-    """Name the columns of an arena; rewrite scores as pairs, and wide surveys as alternatives."""
     table, roles = named.table, named.roles
     if roles.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
@@ -265,8 +265,8 @@ def _rewrite(named: NamedColumns) -> NamedColumns:
     return list_alternatives(named) if isinstance(roles.get("alternative"), list | tuple) else named
 
 
+# Find the columns of counts and ties, by their options or by their usual names.
 def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
-    """Find the columns of counts and ties, by their options or by their usual names."""
     used = {**named.roles, **named.covariates}
     counts, tied = named.counts, named.tied
     count_name = named.roles.get("count", counts if isinstance(counts, str) else None)
@@ -281,13 +281,13 @@ def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
     return named._replace(counts=counts, tied=tied)
 
 
+# Whether the column with this name has a role.
 def _has_role(roles: Mapping[str, Any], name: str) -> bool:
-    """Whether the column with this name has a role."""
     return any(name in as_sequence(named) for named in roles.values())
 
 
+# A column of counts as numbers, unchecked; text of numbers counts as numbers.
 def _read_counts(values: Any) -> Any:
-    """A column of counts as numbers, unchecked; text of numbers counts as numbers."""
     array = as_arrow(values)
     if array is None:
         return as_list(values)

@@ -145,10 +145,10 @@ class Votes(NamedTuple):
         return keys, sums
 
 
+# Read the choices as pairs; the task takes the role of the cluster, to be read beside them.
 def _read_votes(
     columns: Mapping[Any, Any], judge_of_row: Int64, cluster: Any, task: Any, options: Mapping[str, Any]
 ) -> Votes:
-    """Read the choices as pairs; the task takes the role of the cluster, to be read beside them."""
     data = ChoiceData(columns, tied=options.get("tied"), counts=options.get("counts"))
     named = {name: option for name, option in options.items() if name in Columns.__annotations__}
     parsed, covariates = parse_choices(data, {**named, "cluster": cluster if task is None else task})
@@ -230,8 +230,8 @@ class Shift(NamedTuple):
     in_errors: float  # in standard errors of the fit to all judges
 
 
+# The largest shift of an item of the largest component; NaN for an item without a finite rating.
 def _measure_shift(full: ChoiceFit, without: ChoiceFit) -> Shift:
-    """The largest shift of an item of the largest component; NaN for an item without a finite rating."""
     component = full.model.components.component_of_node[: len(full.items)]
     in_largest = component == np.bincount(component).argmax()
     items = [full.items[number] for number in np.flatnonzero(in_largest).tolist()]

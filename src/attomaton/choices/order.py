@@ -147,15 +147,15 @@ class OrderedItems:
     def _unit(self) -> float:
         return SCALES[self.scale][0]
 
+    # Which items are alone in their component, and therefore have no score.
     @cached_property
     def _alone(self) -> Bool:
-        """Which items are alone in their component, and therefore have no score."""
         scored = self.model.components
         return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
 
+    # The group of each component except the query's, numbered by size, the largest first.
     @cached_property
     def _group_of(self) -> Int64:
-        """The group of each component except the query's, numbered by size, the largest first."""
         # A group is a set of components that chains of comparisons connect.
         n_components = len(self.graph.heights[:-1])
         above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
@@ -164,23 +164,23 @@ class OrderedItems:
         by_size = np.argsort(-np.bincount(label, self.graph.sizes[:-1]), kind="stable")
         return np.argsort(by_size)[label]  # the inverse permutation: the rank of each group by size
 
+    # The components except the query's, by their numbers in the graph: group by group, highest first.
     @cached_property
     def _graph_numbers(self) -> Int64:
-        """The components except the query's, by their numbers in the graph: group by group, highest first."""
         return np.lexsort((-self.graph.heights[:-1], self._group_of))
 
+    # Sorted pairs of positions in ``components`` that a choice connects, without the query.
     @cached_property
     def _all_pairs(self) -> tuple[Int64, Int64]:
-        """Sorted pairs of positions in ``components`` that a choice connects, without the query."""
         n_components = len(self._graph_numbers)
         above, below = (self._position_of[column(self.graph.order, end)] for end in ("above", "below"))
         between_items = below < n_components
         keys = np.sort(above[between_items] * n_components + below[between_items])
         return keys // max(n_components, 1), keys % max(n_components, 1)
 
+    # The position of each component of the graph in ``components``, shape (n_components + 1,).
     @cached_property
     def _position_of(self) -> Int64:
-        """The position of each component of the graph in ``components``, shape (n_components + 1,)."""
         positions = np.full(len(self.graph), len(self.graph))  # of the query: beyond all positions
         positions[self._graph_numbers] = np.arange(len(self._graph_numbers))
         return positions

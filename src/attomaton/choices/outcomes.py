@@ -83,8 +83,8 @@ def is_tie(value: Any) -> bool:
     return word in TIE_WORDS or word.startswith("tie(")
 
 
+# A text without case, spaces, underscores and inner hyphens: Both-bad is bothbad, but -1 is not 1.
 def _squash(value: Any) -> str:
-    """A text without case, spaces, underscores and inner hyphens: Both-bad is bothbad, but -1 is not 1."""
     return re.sub(r"[\s_]+|(?<!^)-", "", str(value).strip().casefold())
 
 
@@ -128,8 +128,8 @@ def read_outcomes(
     return outcome, reading
 
 
+# The error for rows whose outcome cannot be read; ``unread`` are their distinct values.
 def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, Any]) -> BadRows:
-    """The error for rows whose outcome cannot be read; ``unread`` are their distinct values."""
     first, second = map(show, contestants)
     listed = [show(value) for value in unread if not is_missing(value)][:LISTED_OUTCOMES]
     missing = is_missing(unread[0])
@@ -164,10 +164,10 @@ class OutcomeValues(NamedTuple):
     words: dict[Any, str]  # the squashed text of any other value
 
 
+# Value → outcome for values that do not name the winner, and a remark on how they were read.
 def _read_values(
     values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any], title: Any
 ) -> tuple[dict[Any, int], str]:
-    """Value → outcome for values that do not name the winner, and a remark on how they were read."""
     first, second, column = map(show, (*contestants, title))
     readings: list[str] = []
     outcomes, scores, results, words = _sort_values(values, items, contestants)
@@ -197,8 +197,8 @@ def _read_values(
     return outcomes, "; ".join(readings)
 
 
+# Sort the distinct values of a column by kind; names of items, missing values and bools are UNREAD.
 def _sort_values(values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any]) -> OutcomeValues:
-    """Sort the distinct values of a column by kind; names of items, missing values and bools are UNREAD."""
     kinds = OutcomeValues(dict.fromkeys(values, UNREAD), {}, {}, {})
     item_names = set(items)
     for value in values:
@@ -220,20 +220,20 @@ def _sort_values(values: Sequence[Any], items: Sequence[Any], contestants: tuple
     return kinds
 
 
+# Remove usual prefixes and suffixes: "modela" is "a", "whitewins" is "white".
 def _strip(word: str) -> str:
-    """Remove usual prefixes and suffixes: "modela" is "a", "whitewins" is "white"."""
     adorned = _ADORNED.fullmatch(word)
     return word if adorned is None else adorned[1]
 
 
+# The score of the first item; None if the value is not a score.
 def _score(value: Any) -> float | None:
-    """The score of the first item; None if the value is not a score."""
     score = SCORES.get(value.strip()) if isinstance(value, str) else value
     return score if score in (0, 0.5, 1) else None
 
 
+# The outcome of a result such as ``2-1`` or ``½-½``; None for other values.
 def _compare_result(value: Any) -> int | None:
-    """The outcome of a result such as ``2-1`` or ``½-½``; None for other values."""
     if not isinstance(value, str):
         return None
     result = _RESULT.fullmatch(value.strip().replace("1/2", ".5").replace("½", ".5"))
@@ -245,8 +245,8 @@ def _compare_result(value: Any) -> int | None:
     return TIE if first == second else FIRST if first > second else SECOND
 
 
+# Say how scores were read; rejects scores that may have another meaning.
 def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], title: Any) -> str:
-    """Say how scores were read; rejects scores that may have another meaning."""
     first, second, column = map(show, (*contestants, title))
     names_first, names_second = (bool(words & _words_of(title)) for words in _words_apart(contestants))
     if names_second and not names_first:
@@ -263,8 +263,8 @@ def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], titl
     return f"{column} was read as the score of {first}: 1 is a win, 0 is a loss, 0.5 is a tie"
 
 
+# Word → outcome, by the names of the two columns or by usual words; empty if no reading fits.
 def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Mapping[str, int]:
-    """Word → outcome, by the names of the two columns or by usual words; empty if no reading fits."""
     # A reading maps words to outcomes. A word with two outcomes in readings that fit all words is refused.
     apart = _words_apart(contestants)
     sides = {_squash(name): side for side, name in enumerate(contestants)}
@@ -293,8 +293,8 @@ def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Ma
     return readings[0] if readings else {}
 
 
+# The words that only one name contains: home and away for ``HomeTeam`` and ``AwayTeam``.
 def _words_apart(contestants: tuple[Any, Any]) -> tuple[set[str], set[str]]:
-    """The words that only one name contains: home and away for ``HomeTeam`` and ``AwayTeam``."""
     first, second = map(_words_of, contestants)
     return first - second, second - first
 

@@ -140,8 +140,8 @@ class Alternatives(NamedTuple):
         return ChoiceSubset(use, items, Alternatives(self.lengths[use], self.row[use], *by_alternative))
 
 
+# The item numbers that occur in any column, ascending, and each column as indices into them.
 def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
-    """The item numbers that occur in any column, ascending, and each column as indices into them."""
     items, index = np.unique(np.concatenate(columns), return_inverse=True)
     return items, np.split(index.ravel(), np.cumsum([len(column) for column in columns])[:-1])
 

@@ -47,8 +47,8 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
 
 
+# The component of each item, (n_items,), and the *leader*, or first item, of each, (n_components,).
 def _group_finite(logit: LogitFit, n_items: int) -> tuple[Int64, Int64]:
-    """The component of each item, (n_items,), and the *leader*, or first item, of each, (n_components,)."""
     # A difference of two items is finite if the complement of the finite span leaves nothing of it.
     scale = logit.problem.scale[:n_items]
     outside = logit.problem.parameters(logit.finite.complement)[:n_items]
@@ -63,8 +63,8 @@ def _group_finite(logit: LogitFit, n_items: int) -> tuple[Int64, Int64]:
     return component, np.array(leaders, np.int64)
 
 
+# Which component is ahead of which, given an item of each, shape (n_components, n_components).
 def _find_order(logit: LogitFit, leaders: Int64, reachable: Bool) -> Bool:
-    """Which component is ahead of which, given an item of each, shape (n_components, n_components)."""
     # From the lowest component up: whatever is below a component that is below needs no decision.
     outside = logit.problem.parameters(logit.finite.complement)[leaders]
     height = outside @ (logit.finite.complement.T @ logit.evidence.direction)
@@ -82,8 +82,8 @@ def _find_order(logit: LogitFit, leaders: Int64, reachable: Bool) -> Bool:
     return above
 
 
+# Whether the graph of wins has a path between these items, shape (n_leaders, n_leaders).
 def _search(graph: Components, n_items: int, leaders: Int64) -> Bool:
-    """Whether the graph of wins has a path between these items, shape (n_leaders, n_leaders)."""
     paths = QueryOrder(graph_of(graph, n_items))  # the query of the graph is the number after the items
     component = graph.component_of_node[leaders]
     return np.array([paths.search(int(start))[0][component] for start in component], bool)

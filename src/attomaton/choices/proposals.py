@@ -43,8 +43,8 @@ def propose_comparisons(
     return (*_connect_boards(ratings)[:limit], *_bound_ratings(ratings, orders)[:limit], *deciding[:limit])
 
 
+# The middle item of the anchor of each further board, with the middle item of the first anchor.
 def _connect_boards(ratings: Ratings) -> list[NextComparison]:
-    """The middle item of the anchor of each further board, with the middle item of the first anchor."""
     members_of_anchors = [ratings.members[int(anchor)] for anchor in ratings.anchors]
     middles = [ratings.items[members[len(members) // 2]] for members in members_of_anchors]
     return [
@@ -53,8 +53,8 @@ def _connect_boards(ratings: Ratings) -> list[NextComparison]:
     ]
 
 
+# An item with an infinite rating, with the nearest item of its anchor, where their order is open.
 def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextComparison]:
-    """An item with an infinite rating, with the nearest item of its anchor, where their order is open."""
     members, precedes = ratings.members, ratings.gaps.precedes
     comparisons = list[NextComparison]()
     anchors: list[int] = ratings.anchors[ratings.board_of_component].tolist()
@@ -77,8 +77,8 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
     return comparisons
 
 
+# The pairs of a board whose order a batch is most likely to decide, each after the batches before it.
 def _decide_order(ratings: Ratings, order: SureOrder, limit: int, batch: int | None) -> list[NextComparison]:
-    """The pairs of a board whose order a batch is most likely to decide, each after the batches before it."""
     # If ratings are normal about their estimates, b comparisons with information w each lower the variance v
     # of a difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided once
     # the difference divided by √v' exceeds the critical value of the joint rank intervals. In the code,

@@ -93,13 +93,13 @@ def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple
                         yield winner, [winner, *subset, *remaining], weight
 
 
+# The tiers of a ranking as given, in which only ties are lists or sets.
 def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
-    """The tiers of a ranking as given, in which only ties are lists or sets."""
     return [list(cast("list[Any]", tier)) if isinstance(tier, list | set) else [tier] for tier in ranking]
 
 
+# What is wrong with a ranking, as the end of a sentence; empty if nothing is.
 def _find_fault(ranking: Any) -> str:
-    """What is wrong with a ranking, as the end of a sentence; empty if nothing is."""
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
         kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "not a list"
         return f"is {kind}; give a list of items, the best first"

@@ -67,8 +67,8 @@ def order_boards(ratings: Ratings, level: float) -> list[SureOrder]:
     return [_order_board(ratings, np.flatnonzero(ratings.board == board), level) for board in boards]
 
 
+# The sure order of the items of one board; arrays of shape (n, n) are in the order of ``items``.
 def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
-    """The sure order of the items of one board; arrays of shape (n, n) are in the order of ``items``."""
     # Let P be the number of pairs that can be compared, and 1 − α the confidence. The differences inside
     # components have simultaneous intervals of confidence 1 − α · (their share of P): the critical value is
     # the quantile of the largest |z_a − z_b| / s.e. over all of them, where z is drawn from the covariance of
@@ -103,8 +103,8 @@ def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
 _Margins = tuple[Float64, Float64]
 
 
+# Margins that all hold with probability 1 − alpha: a critical value times standard errors.
 def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _Margins:
-    """Margins that all hold with probability 1 − alpha: a critical value times standard errors."""
     all_items = cast("Float64", ratings.covariance)  # order_boards has checked that it is there
     component = ratings.component[items]
     inside = component[:, None] == component
@@ -113,8 +113,8 @@ def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _M
     return critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
 
 
+# Margins that are each exceeded with probability ``tail`` on each side: Student's t.
 def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, tail: float) -> _Margins:
-    """Margins that are each exceeded with probability ``tail`` on each side: Student's t."""
     of_score = ratings.spread.half_width(tail)[items]
     component = ratings.component[items]
     of_score[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
@@ -122,8 +122,8 @@ def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, 
     return of_score, difference.half_width(tail)
 
 
+# The least differences between the components of every two items, shape (n, n); −inf where unknown.
 def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:
-    """The least differences between the components of every two items, shape (n, n); −inf where unknown."""
     # The components on the board, and the index of the component of each item among them.
     components, position = np.unique(component, return_inverse=True)
     gaps = ratings.gaps

@@ -80,9 +80,9 @@ class Ratings:
         """The board of each item, shape (n_items,)."""
         return self.board_of_component[self.component]
 
+    # Which components are equal, or one precedes the other, shape (n_components, n_components).
     @cached_property
     def _comparable(self) -> Bool:
-        """Which components are equal, or one precedes the other, shape (n_components, n_components)."""
         precedes = self.gaps.precedes
         return precedes | precedes.T | np.eye(len(precedes), dtype=bool)
 

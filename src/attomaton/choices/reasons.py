@@ -64,8 +64,8 @@ def say_level(column: str, level: float) -> str:
     return f"{dummy[1]} = {dummy[2]}" if level == 1 else f"{dummy[1]} other than {dummy[2]}"
 
 
+# A number with few digits, at least ``low`` and below ``high``.
 def _short_border(low: float, high: float) -> float:
-    """A number with few digits, at least ``low`` and below ``high``."""
     # 17 digits tell any two float64 apart, so that `low` itself is found at last
     rounded = (float(f"{value:.{digits}g}") for digits in range(1, 18) for value in (low, (low + high) / 2))
     return next(value for value in rounded if low <= value < high)

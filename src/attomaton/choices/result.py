@@ -187,8 +187,8 @@ class ChoiceFit(Tabular, AssessedItems):
         maximum = self._unit * limits.maximum.value
         return ScoreDifference(first, second, value, error_if_known, degrees, maximum, limits)
 
+    # The limits of the infinite gap between two items, by item number; None if no board has them.
     def _gap_limits(self, above: int, below: int, sign: float) -> GapLimits | None:
-        """The limits of the infinite gap between two items, by item number; None if no board has them."""
         if self._why_no_board:
             return None
         upper, lower = int(self._component[above]), int(self._component[below])
@@ -221,9 +221,9 @@ class ChoiceFit(Tabular, AssessedItems):
     def _table(self) -> pa.Table:
         return self._rows
 
+    # The table of the fit: the board or, where there is none, each rating inside its component.
     @cached_property
     def _rows(self) -> pa.Table:
-        """The table of the fit: the board or, where there is none, each rating inside its component."""
         if not self._why_no_board:
             return self._board.rows
         rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
@@ -231,9 +231,9 @@ class ChoiceFit(Tabular, AssessedItems):
         rating = np.where(rated, origin + unit * self.model.values, np.nan)
         return rows_without_board(self.items, self._component, rating, *self._counts)
 
+    # Why the fit has no board, as a sentence for the reader; empty if it has one.
     @cached_property
     def _why_no_board(self) -> str:
-        """Why the fit has no board, as a sentence for the reader; empty if it has one."""
         if not self.certified:
             return "no ratings or ranks are shown, because the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
@@ -243,9 +243,9 @@ class ChoiceFit(Tabular, AssessedItems):
             )
         return ""
 
+    # The position in ``components`` of each item's component; if joined, the number of its group.
     @cached_property
     def _component(self) -> Int64:
-        """The position in ``components`` of each item's component; if joined, the number of its group."""
         positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
@@ -277,9 +277,9 @@ class ChoiceFit(Tabular, AssessedItems):
     def _board(self) -> Board:
         return self.board()
 
+    # The infinite gaps between components, with a bound on each.
     @cached_property
     def _gaps(self) -> Gaps:
-        """The infinite gaps between components, with a bound on each."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.gaps(self._component, *self._all_pairs)
@@ -291,15 +291,15 @@ class ChoiceFit(Tabular, AssessedItems):
         lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, n_components)
         return Gaps(lost, above, below, n_components)
 
+    # The log odds of a tie against a win between equal items; −inf without ties as outcomes.
     @cached_property
     def _tie(self) -> float:
-        """The log odds of a tie against a win between equal items; −inf without ties as outcomes."""
         tie = self.model.coefficients.get("tie")
         return tie.value if tie is not None and isfinite(tie.value) else -np.inf
 
+    # The certified scores with their errors and infinite gaps, from which boards follow.
     @cached_property
     def _ratings(self) -> Ratings:
-        """The certified scores with their errors and infinite gaps, from which boards follow."""
         model = self.model
         component = self._component
         model.expect()
@@ -325,9 +325,9 @@ class ChoiceFit(Tabular, AssessedItems):
             errors=None if covariance is None else model.board_errors,
         )
 
+    # The number of choices that each item won, and that it lost; integers if all are whole.
     @cached_property
     def _counts(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The number of choices that each item won, and that it lost; integers if all are whole."""
         tally = self.model.tally
         are_whole = all((counts % 1 == 0).all() for counts in (tally.wins, tally.losses))
         kind = np.int64 if are_whole and not tally.n_ties else np.float64
@@ -405,8 +405,8 @@ class ChoiceFit(Tabular, AssessedItems):
         by = {category: cls._unpack(nested) for category, nested in fit.by.items()}
         return cls(fit.items, fit.graph, fit.model, fit.scale, by, fit.reading)
 
+    # The choice set; a single item means its pair with the winner.
     def _members(self, winner: Any, choice_set: Any) -> Any:
-        """The choice set; a single item means its pair with the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)  # a tuple may be an item
@@ -414,8 +414,8 @@ class ChoiceFit(Tabular, AssessedItems):
             raise InvalidSamples(f"{winner!r} cannot be compared with itself; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
+    # The printed blocks: a headline, the first ``limit`` items, coefficients, verdict and remarks.
     def _blocks(self, limit: int = SHOWN_ROWS, pointer: str = ".table() lists all") -> list[Block]:
-        """The printed blocks: a headline, the first ``limit`` items, coefficients, verdict and remarks."""
         n_items = len(self.items)
         n_components = len(self.components)
         n_choices = self.model.tally.n_choices
@@ -430,8 +430,8 @@ class ChoiceFit(Tabular, AssessedItems):
         blocks.append(Signal(self.model.verdict, self.certified))
         return [*blocks, *self._remarks, *self._describe_missing(), *self._describe_categories()]
 
+    # The board with its explanation, or where there is none a list of items and the reason.
     def _list_items(self, limit: int, pointer: str) -> list[Block]:
-        """The board with its explanation, or where there is none a list of items and the reason."""
         if not self._why_no_board:
             scale = f"ratings are {self._board.explain_scale()}"
             return [*self._board.listings(limit, pointer), scale, *self._board.remarks()]
@@ -458,6 +458,6 @@ class ChoiceFit(Tabular, AssessedItems):
         return lines
 
 
+# A whole number as an integer, any other number as it is.
 def _whole_if(number: float) -> float:
-    """A whole number as an integer, any other number as it is."""
     return int(number) if number == int(number) else number

@@ -64,8 +64,8 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
     return _read_choice_sets(data)
 
 
+# Read winners and choice sets, as Arrow columns if both are columns, otherwise as Python objects.
 def _read_choice_sets(data: ChoiceData) -> ParsedChoices:
-    """Read winners and choice sets, as Arrow columns if both are columns, otherwise as Python objects."""
     _check_columns(winners=data.winners, choice_sets=data.choice_sets, counts=data.counts)
     lists = list_values(data.choice_sets)
     if lists is not None and as_arrow(data.winners) is not None:  # no Python object for each entry
@@ -100,8 +100,8 @@ def number_sets(
     return items, _make_sets(items, winner, lengths, members)
 
 
+# Reject choice sets that are strings, mappings, or no collections.
 def _check_sets(choice_sets: Sequence[Any]) -> None:
-    """Reject choice sets that are strings, mappings, or no collections."""
     kinds: set[type[Any]] = set(map(type, choice_sets))
     unfit: set[type[Any]] = {
         kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)
@@ -119,8 +119,8 @@ def _check_sets(choice_sets: Sequence[Any]) -> None:
     raise BadRows("", bad, fault, noun="choice set")
 
 
+# The choices of numbered winners from numbered sets, after a check that each winner is in its set.
 def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: Int64) -> SetChoices:
-    """The choices of numbered winners from numbered sets, after a check that each winner is in its set."""
     choice = np.repeat(np.arange(len(lengths)), lengths)  # of each member
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
@@ -135,8 +135,8 @@ def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: I
     return SetChoices(winner, lengths, members, np.arange(len(winner)))
 
 
+# The data with a list of pairs (winner, loser), given as ``winners``, split into winners and losers.
 def _split_pairs(data: ChoiceData) -> ChoiceData:
-    """The data with a list of pairs (winner, loser), given as ``winners``, split into winners and losers."""
     pairs = _to_builtin(data.winners)
     if isinstance(pairs, Iterator | Set):
         kind = type(cast("Any", pairs)).__name__
@@ -156,8 +156,8 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
     return data._replace(winners=winners, losers=losers)
 
 
+# Read winners and losers; an entry of losers may be a list.
 def _read_losers(data: ChoiceData) -> ParsedChoices:
-    """Read winners and losers; an entry of losers may be a list."""
     for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
             raise InvalidSamples(f"{name} is the string {values!r}; give a list, such as [{values!r}]")
@@ -187,8 +187,8 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     return pair_rows(items, PairChoices(winner, loser, outcome), data.counts)
 
 
+# Read rows with several losers each, as choices from the set of the winner and the losers.
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
-    """Read rows with several losers each, as choices from the set of the winner and the losers."""
     winners = as_list(data.winners)
     rows = [_as_losers(entry) for entry in as_list(data.losers)]
     bad = [
@@ -208,15 +208,15 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     return ParsedChoices(items, choices, counts_of(data.counts, len(rows)))
 
 
+# The losers of one row, which are given as a collection, or as one item.
 def _as_losers(entry: Any) -> list[Any]:
-    """The losers of one row, which are given as a collection, or as one item."""
     if isinstance(entry, Iterable) and not isinstance(entry, str | bytes | Mapping):
         return as_list(cast("Any", entry))
     return [entry]
 
 
+# Read rankings, each as several choices; ``row`` of a choice is the number of its ranking.
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
-    """Read rankings, each as several choices; ``row`` of a choice is the number of its ranking."""
     for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
             raise InvalidSamples(f"rankings= cannot be combined with {name}=; give only one of them")
@@ -251,21 +251,21 @@ def holds_items(values: Any) -> bool:
     )
 
 
+# An array, Series or Arrow column as a list of Python objects; any other value unchanged.
 def _to_builtin(values: Any) -> Any:
-    """An array, Series or Arrow column as a list of Python objects; any other value unchanged."""
     # Strings, sets, mappings and iterators pass too: the checks reject them later, and name their type.
     if not hasattr(values, "__len__") or isinstance(values, list | tuple | str | range):
         return cast("Any", values)
     return values if library_of(values) == "builtins" else as_list(values)
 
 
+# An entry of a column that is itself an array or Series, as a list; any other entry unchanged.
 def _list_if_array(values: Any) -> Any:
-    """An entry of a column that is itself an array or Series, as a list; any other entry unchanged."""
     return as_list(values) if hasattr(values, "tolist") else values
 
 
+# Reject strings that contain the one-letter winner; they may be losers or sets of letters.
 def _refuse_characters(data: ChoiceData) -> None:
-    """Reject strings that contain the one-letter winner; they may be losers or sets of letters."""
     winners = as_list(data.winners)
     texts = as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
@@ -279,8 +279,8 @@ def _refuse_characters(data: ChoiceData) -> None:
         )
 
 
+# Reject columns without length or order, or with different lengths or pandas indexes.
 def _check_columns(**columns: Any) -> None:
-    """Reject columns without length or order, or with different lengths or pandas indexes."""
     present = {name: values for name, values in columns.items() if values is not None}
     for name, values in present.items():
         if not hasattr(values, "__len__"):

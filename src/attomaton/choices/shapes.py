@@ -126,8 +126,8 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
     return named._replace(table=table, roles={name: name for name in table}, covariates=covariates)
 
 
+# The position of the chosen alternative in ``names``, from its name or its number from 1.
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
-    """The position of the chosen alternative in ``names``, from its name or its number from 1."""
     number, distinct = number_values(values)
     position_of: dict[Any, int] = {key: n - 1 for n in range(1, len(names) + 1) for key in (n, str(n))}
     position_of |= {name: position for position, name in enumerate(names)}  # a name goes before a number
@@ -140,8 +140,8 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     return position
 
 
+# All scores, and the number of judges; with one column for each item, each row is a judge.
 def _list_scores(named: NamedColumns) -> tuple[list[ItemCell], int]:
-    """All scores, and the number of judges; with one column for each item, each row is a judge."""
     source = named.roles["scores"]
     if isinstance(source, list | tuple):
         scores = [
@@ -157,8 +157,8 @@ def _list_scores(named: NamedColumns) -> tuple[list[ItemCell], int]:
     return [ItemCell(*row) for row in rows], len(judges)
 
 
+# The scores of each judge as numbers, without empty cells.
 def _scores_by_judge(scores: Sequence[ItemCell], n_judges: int) -> list[list[ItemCell]]:
-    """The scores of each judge as numbers, without empty cells."""
     by_judge: list[list[ItemCell]] = [[] for _ in range(n_judges)]
     bad = list[int]()
     for score in scores:
@@ -172,8 +172,8 @@ def _scores_by_judge(scores: Sequence[ItemCell], n_judges: int) -> list[list[Ite
     return by_judge
 
 
+# The covariates, with clusters and categories for these rows.
 def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
-    """The covariates, with clusters and categories for these rows."""
     repeated = dict(named.covariates)
     for name in ("cluster", "by"):
         if name in repeated:
@@ -183,8 +183,8 @@ def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
     return repeated
 
 
+# Join the columns of the alternatives, row by row, shape (n_choices · n_alternatives,).
 def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
-    """Join the columns of the alternatives, row by row, shape (n_choices · n_alternatives,)."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(

@@ -93,8 +93,8 @@ class FittedChoices:
             expected[number] = times * course.last.point.probability
         return expected
 
+    # Newton's method for many draws at once: the expected counts, shape (n_rows, n_draws).
     def _climb_together(self, matrix: Float64, start: Float64, counts: Float64) -> Float64:
-        """Newton's method for many draws at once: the expected counts, shape (n_rows, n_draws)."""
         # The matrix has the rows in coordinates of the identified span, shape (n_rows, n_coordinates), and
         # counts have shape (n_rows, n_draws). The last axis of all other arrays runs over draws.
         situations = self.problem.situations
@@ -171,9 +171,9 @@ class FittedChoices:
         n_sets = len(np.unique(least))
         return int(self.cells.max(initial=-1)) + 1 - n_sets
 
+    # The two rows of each pair of alternatives of a situation, shape (2, n_meetings).
     @cached_property
     def _meetings(self) -> Int64:
-        """The two rows of each pair of alternatives of a situation, shape (2, n_meetings)."""
         meetings = [np.zeros((2, 0), np.int64)]
         for _, listed in split_by_size(self.problem.situations):
             columns = np.triu_indices(listed.shape[1], 1)  # each pair of positions in a situation
@@ -203,9 +203,9 @@ class MetPairs:
     number: Int64  # (n_meetings,), the pair
     n_rows: int
 
+    # For the first and the second item, the number of meetings of each row, (n_rows, n_pairs).
     @cached_property
     def _incidence(self) -> tuple[Any, Any]:
-        """For the first and the second item, the number of meetings of each row, (n_rows, n_pairs)."""
         shape, ones = (self.n_rows, len(self.first)), np.ones(len(self.number))
         first, second = (csr_array((ones, (rows, self.number)), shape=shape) for rows in self.rows)
         return first, second
@@ -220,8 +220,8 @@ class MetPairs:
         return np.asarray(np.bincount(self.number, values, len(self.first)), np.float64)
 
 
+# The Newton step of each draw, from arrays of shape (size², n_draws) and (size, n_draws).
 def _solve_each(information: Float64, gradient: Float64) -> Float64:
-    """The Newton step of each draw, from arrays of shape (size², n_draws) and (size, n_draws)."""
     size = len(gradient)
     matrices = information.T.reshape(-1, size, size)
     # keeps the matrices of separated draws invertible; far below any eigenvalue that matters
@@ -250,8 +250,8 @@ def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> 
     return FittedChoices(model.logit, _members_of(problem, n_items), n_items, plain)
 
 
+# Why choices cannot be drawn from a model; empty if they can.
 def _why_not_drawn(model: ItemScores, *, clustered: bool) -> str:
-    """Why choices cannot be drawn from a model; empty if they can."""
     if isinstance(model, LuceScores):
         if model.rankings is not None:
             return "half a win has no probability; fit ties as outcomes, and leave out rankings with ties"
@@ -265,8 +265,8 @@ def _why_not_drawn(model: ItemScores, *, clustered: bool) -> str:
     return ""
 
 
+# The item of each row of a problem; −1 for a tie.
 def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
-    """The item of each row of a problem; −1 for a tie."""
     rows = problem.rows
     if isinstance(rows, BattleRows):
         tie: list[Any] = [np.full(len(rows.first), -1)] if rows.ties else []
@@ -286,8 +286,8 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     return np.where(has_item, differences.argmax(axis=1), reference[situation])
 
 
+# The choices of a Luce model as situations, one for each set of options, and the item of each row.
 def _whole_choices(model: LuceScores, n_items: int) -> tuple[ChoiceProblem, Int64]:
-    """The choices of a Luce model as situations, one for each set of options, and the item of each row."""
     choices = model.choices
     # (items, multiplicities) of a set → how often each item was chosen from it
     wins_by_options = dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, float]]()

@@ -110,8 +110,8 @@ def _without_prefix(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
+# An item as JSON; a tuple becomes an object with the key ``tuple``.
 def _item_to_json(item: Any) -> Any:
-    """An item as JSON; a tuple becomes an object with the key ``tuple``."""
     if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
         return item
     if type(item) is tuple:
@@ -129,8 +129,8 @@ def _item_from_json(record: Any) -> Any:
     return record
 
 
+# The choices, scores and settings of a Luce model; its components follow from the edges.
 def _pack_luce(model: LuceScores) -> Run:
-    """The choices, scores and settings of a Luce model; its components follow from the edges."""
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
     arrays = {
         f"choices/{name}": np.ascontiguousarray(array) for name, array in model.choices._asdict().items()
@@ -139,8 +139,8 @@ def _pack_luce(model: LuceScores) -> Run:
     return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=manifest)
 
 
+# Check and rebuild a Luce model, which proves the stored scores anew.
 def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) -> LuceScores:
-    """Check and rebuild a Luce model, which proves the stored scores anew."""
     manifest = run.manifest
     columns = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
     choices = _check_choices(NumberedChoices(*columns), n_items)
@@ -165,8 +165,8 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
     )
 
 
+# Check that choices are sorted and in range, and that each set contains its winner.
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
-    """Check that choices are sorted and in range, and that each set contains its winner."""
     for name, array in choices._asdict().items():
         borders.check_int64(array, name)
     borders.check_lengths("choices", winner=choices.winner, times=choices.times)
@@ -186,8 +186,8 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
     return choices
 
 
+# The conditional logit, with the units of its standard errors.
 def _pack_logit(model: "LogitScores") -> Run:
-    """The conditional logit, with the units of its standard errors."""
     from attomaton.choices.logit.folders import pack_fit  # the logit is loaded only if a fit needs it
 
     logit, units = model.logit, model.units
@@ -201,10 +201,10 @@ def _pack_logit(model: "LogitScores") -> Run:
     return Run(tables={}, arrays=arrays, records=records, manifest=manifest)
 
 
+# The components, which a penalty does not change, and the scores.
 def _unpack_logit(
     run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
 ) -> "tuple[Components, LogitScores]":
-    """The components, which a penalty does not change, and the scores."""
     from attomaton.choices.conditional import UNITS, LogitScores, Units  # loaded only if a fit needs it
     from attomaton.choices.logit.fit import restore_fit
 
@@ -234,8 +234,8 @@ def _unpack_logit(
     return model.components, FirthScores.of(model)
 
 
+# An array of ``size`` finite numbers of at least 0, as float64.
 def _check_numbers(values: Any, size: int) -> Any:
-    """An array of ``size`` finite numbers of at least 0, as float64."""
     numbers = np.asarray(values, np.float64)
     if numbers.shape != (size,) or not np.isfinite(numbers).all() or numbers.min(initial=0.0) < 0:
         raise ValueError(f"an array does not contain {size} numbers of at least 0")
@@ -252,8 +252,8 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     return rankings
 
 
+# A number of the manifest, which is finite and at least 0.
 def _number(value: Any) -> float:
-    """A number of the manifest, which is finite and at least 0."""
     if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
         raise ValueError(f"manifest.json contains {str(value)[:40]} instead of a number of at least 0")
     return float(value)

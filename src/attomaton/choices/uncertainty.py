@@ -73,9 +73,9 @@ class ScoreDifference(NamedTuple):
             return float(self.limits.p_value)
         return two_sided(self.value / self._error, self.degrees) if self.value else 1.0
 
+    # The standard error; raises an error with a remedy if there is none.
     @property
     def _error(self) -> float:
-        """The standard error; raises an error with a remedy if there is none."""
         if self.standard_error is not None:
             return self.standard_error
         remedy = "add choices from more clusters, or fit without cluster="
@@ -172,8 +172,8 @@ class LuceScores:
         self.values = np.zeros(len(self._component[:-1]))
         self.values[self._scored] = self._solved.scores
 
+    # The choices among options of the winner's component, with scored items numbered from 0.
     def _restrict_to_components(self) -> LuceProblem:
-        """The choices among options of the winner's component, with scored items numbered from 0."""
         choices = self.choices
         n_options = np.bincount(choices.choice[self._in_component], minlength=len(choices.winner))
         inside = choices.select(self._in_component, n_options > 1)  # one option is no choice
@@ -313,28 +313,28 @@ class LuceScores:
             errors_by_node[self._nodes(component)] = np.sqrt(variances)
         return errors_by_node[:-1]  # without the query
 
+    # The rankings with ties, split by component; None without ties.
     @cached_property
     def _split(self) -> SplitRankings | None:
-        """The rankings with ties, split by component; None without ties."""
         if self.rankings is None:
             return None
         return SplitRankings(self.rankings, self.components, self._position)
 
+    # The nodes of a component, ascending.
     def _nodes(self, component: int) -> Int64:
-        """The nodes of a component, ascending."""
         borders, members = self.components.members
         return members[borders[component] : borders[component + 1]]
 
+    # The index of each node among the nodes of its component.
     @cached_property
     def _position(self) -> Int64:
-        """The index of each node among the nodes of its component."""
         borders, members = self.components.members
         position = np.empty_like(members)
         position[members] = np.arange(len(members)) - borders[self._component[members]]
         return position
 
+    # The estimator of covariances inside a component, by position: a sandwich if rankings have ties.
     def _inside(self, component: int) -> Information | Sandwich:
-        """The estimator of covariances inside a component, by position: a sandwich if rankings have ties."""
         if component not in self._covariances:
             scores = self.values[self._nodes(component)]
             ridge = self._penalty / self.denominator
@@ -345,8 +345,8 @@ class LuceScores:
             self._covariances[component] = covariance
         return self._covariances[component]
 
+    # The Hessian of the summed loss of a component by position, right except on the diagonal.
     def _find_hessian(self, component: int, scores: Float64) -> csr_array:
-        """The Hessian of the summed loss of a component by position, right except on the diagonal."""
         # H_ab = −Σ_c n_c p_ca p_cb for a ≠ b, where choice c occurred n_c times and gave a probability p_ca.
         first_scored = np.argmax(self._component[self._scored] == component)
         number = self._problem.component[first_scored]  # of the component in the problem

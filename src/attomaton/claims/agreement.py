@@ -211,8 +211,8 @@ def _measure_all(
     return near
 
 
+# Compare one kind of weights at one record with the forecasts of the trials, shape (n_trials, L, H).
 def _measure_weights(name: str, weights: Float64, forecasts: Sequence[Float64]) -> Near:
-    """Compare one kind of weights at one record with the forecasts of the trials, shape (n_trials, L, H)."""
     # weights have the shape (n_trials, L, H, …), but W_O (n_trials, …); the forecast of a trial has a first
     # axis of layers, or is the forecast of every layer
     n_trials = len(weights)

@@ -89,8 +89,8 @@ def need_bound(find: Callable[..., ApproachBounds], *arguments: object) -> Calla
     return need
 
 
+# The computed path, and the largest distance of a sound run from it: error plus oscillation of steps.
 def _path_and_distance(evidence: Evidence) -> tuple[ComputedPath, Float64]:
-    """The computed path, and the largest distance of a sound run from it: error plus oscillation of steps."""
     path = evidence.once(compute_path)
     return path, path.error + swings_of(evidence) + NEGLIGIBLE
 
@@ -100,8 +100,8 @@ def swings_of(evidence: Evidence) -> float:
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
 
+# max ‖e‖² of each trial: if W changes by ΔW, a score difference changes by at most 2 max ‖e‖² ‖ΔW‖.
 def _longest_embedding(evidence: Evidence) -> Float64:
-    """max ‖e‖² of each trial: if W changes by ΔW, a score difference changes by at most 2 max ‖e‖² ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
@@ -116,8 +116,8 @@ def need_known_path(evidence: Evidence) -> str:
     return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
 
+# W_svm, but ones where it is 0: such trials are not judged, and have no angle.
 def _safe_directions(evidence: Evidence) -> Float64:
-    # W_svm, but ones where it is 0: such trials are not judged, and have no angle
     return np.where(evidence.directed[:, None, None], evidence.directions, 1.0)
 
 

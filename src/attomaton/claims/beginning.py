@@ -94,8 +94,8 @@ def _need_promise(agreement: Agreement) -> str:
     return "; ".join(after[0].reasons) if after else "no step was taken"
 
 
+# The records after the start that the theorem covers.
 def _promised(agreement: Agreement) -> list[int]:
-    """The records after the start that the theorem covers."""
     steps = agreement.trace.steps
     return [record for record, bounds in enumerate(agreement.bounds) if bounds.hold and steps[record]]
 
@@ -112,8 +112,8 @@ def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
 
+# Whether W has moved and outgrown its start, and the loss has hardly fallen: (n_records, n_trials).
 def _early(agreement: Agreement) -> Bool:
-    """Whether W has moved and outgrown its start, and the loss has hardly fallen: (n_records, n_trials)."""
     trace = agreement.trace
     has_moved = np.isfinite(agreement.near["attention"].cosine).all(axis=(2, 3))  # NaN while W is zero
     norms = [float(np.linalg.norm(beginning.statistics.look_table)) for beginning in agreement.beginnings]

@@ -118,8 +118,8 @@ class _Halves(NamedTuple):
     error: float  # bounds the error of each W
 
 
+# Whether gaps between components move more than GROWTH, and gaps inside less, from middle to end.
 def _is_readable(evidence: Evidence, trial: int, path: _Halves) -> bool:
-    """Whether gaps between components move more than GROWTH, and gaps inside less, from middle to end."""
     table = evidence.trace.embeddings[trial]
     components = evidence.automata[trial].components
     # a W off by d changes a gap by at most 2 max ‖e‖² d, and the difference of two gaps by twice as much

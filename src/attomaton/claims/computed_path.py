@@ -102,8 +102,8 @@ def lengthen_run(evidence: Evidence, steps: int) -> Evidence:
     return replace(evidence, trace=longer)
 
 
+# The times at which the path has the norms that normalised steps will reach, to the 8th root of ten.
 def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64) -> list[float]:
-    """The times at which the path has the norms that normalised steps will reach, to the 8th root of ten."""
     trace = evidence.trace
     middle = evidence.middle
     half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
@@ -163,8 +163,8 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     return evidence.of_data.setdefault(key, path)
 
 
+# The steps of the computed path that correspond to half of the run's steps, and to later ones.
 def _path_times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
-    """The steps of the computed path that correspond to half of the run's steps, and to later ones."""
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])

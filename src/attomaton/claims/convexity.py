@@ -111,8 +111,8 @@ def judge_strictness(evidence: Evidence) -> Judgement:
     return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
 
 
+# The smallest relative eigenvalue of the ties in a trial's cyclic subspace; 0 if they do not span it.
 def _span_ties(evidence: Evidence, trial: int) -> float:
-    """The smallest relative eigenvalue of the ties in a trial's cyclic subspace; 0 if they do not span it."""
     components = evidence.automata[trial].components
     table = evidence.trace.embeddings[trial]
     query, winner, loser = list_edge_ends(components)

@@ -172,8 +172,8 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
+# Q̄ of these pairs; NaN if a pair has no entry.
 def _gains_of(looks: Any, queries: Int64, tokens: Int64) -> Float64:
-    # Q̄ of these pairs; NaN if a pair has no entry
     entries = looks.copy()  # 1 at each entry, to tell an entry of 0 from none
     entries.data = np.ones_like(entries.data)
     gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, entries))

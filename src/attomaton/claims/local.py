@@ -131,8 +131,8 @@ class _Selected(NamedTuple):
     hard: HardSolution  # the Graph-SVM of the selected tokens
 
 
+# Solve the Graph-SVM of each trial for these weights, shape (n_trials, dim, dim).
 def _solve_selected(trace: Trace, weights: Float64) -> list[_Selected]:
-    """Solve the Graph-SVM of each trial for these weights, shape (n_trials, dim, dim)."""
     selected: list[_Selected] = []
     for samples, table, of_trial in zip(trace.samples, trace.embeddings, weights, strict=True):
         contexts = read_contexts(samples, table)
@@ -210,8 +210,8 @@ def _local_directions(evidence: Evidence) -> Float64:
     return find_local_directions(evidence.trace)
 
 
+# The angles to the directions of the selected tokens, with bounds from the first half of the run.
 def _find_local(evidence: Evidence) -> Angles:
-    """The angles to the directions of the selected tokens, with bounds from the first half of the run."""
     # While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
     # otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and its
     # bound is known.
@@ -237,8 +237,8 @@ def _alike(left: Float64, right: Float64) -> Bool:
     return (np.linalg.norm(left - right, axis=(1, 2)) <= ALIKE * length) & (length > 0)
 
 
+# Trials that claim 6 covers: selected tokens keep their mass, others lose theirs, W(0) is forgotten.
 def _decided(evidence: Evidence) -> Bool:
-    """Trials that claim 6 covers: selected tokens keep their mass, others lose theirs, W(0) is forgotten."""
     trace = evidence.trace
     settled = np.zeros(trace.n_trials, bool)
     for trial, contexts in enumerate(evidence.target.contexts):
@@ -290,8 +290,8 @@ def judge_path(evidence: Evidence) -> Judgement:
     return evidence.once(_follow_path).judge(meaning)
 
 
+# The angles between W_svm and the W of least loss in balls of growing radius, at the last two radii.
 def _follow_path(evidence: Evidence) -> Angles:
-    """The angles between W_svm and the W of least loss in balls of growing radius, at the last two radii."""
     trace = evidence.trace
     chosen: list[int] = np.flatnonzero(_on_path(evidence))[:PATH_TRIALS].tolist()
     directions = evidence.directions[chosen]

@@ -166,8 +166,8 @@ def _bound_steepest(evidence: Evidence, margins: Margins, trial: int, record: in
     )
 
 
+# The share of the computed path of plain descent at half of the steps, if the share is increasing.
 def _read_path(evidence: Evidence, margins: Margins, trial: int) -> float:
-    """The share of the computed path of plain descent at half of the steps, if the share is increasing."""
     path = evidence.once(compute_path)
     if not path.is_known[trial]:
         return -np.inf

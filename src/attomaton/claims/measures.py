@@ -182,8 +182,8 @@ def _axes(components: Components, table: Float64) -> Float64:
     return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
 
 
+# The axes of the cyclic subspace for orthonormal embeddings, from differences of tokens that tie.
 def _axes_of_tokens(components: Components) -> Float64:
-    """The axes of the cyclic subspace for orthonormal embeddings, from differences of tokens that tie."""
     # axis number `count` of a component: (1, …, 1, −count, 0, …)/√(count (count + 1)), as in a Helmert matrix
     size = components.edges.n_tokens
     axes: list[Float64] = []
@@ -200,6 +200,6 @@ def _axes_of_tokens(components: Components) -> Float64:
     return np.array(axes).reshape(-1, size * size)
 
 
+# NaN instead of 0, for a division.
 def _nonzero(norms: Float64) -> Float64:
-    # NaN instead of 0, for a division
     return np.where(norms > 0, norms, np.nan)

@@ -108,13 +108,13 @@ _FORWARD = (*_PLAIN, third_term.need_steady_head, third_term.need_followed)
 _LATE = (third_term.need_late_records,)
 
 
+# A claim about a limit, judged once the run is near.
 def _limit(
     name: str,
     assumptions: tuple[Callable[[Evidence], str], ...],
     judge: Callable[[Evidence], Judgement],
     near: Callable[[Evidence], str],
 ) -> Claim[Evidence]:
-    """A claim about a limit, judged once the run is near."""
     return Claim(name, assumptions, judge, (need_steps, near), look_ahead)
 
 

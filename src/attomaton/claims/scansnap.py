@@ -100,8 +100,8 @@ def _need_fast_decoder(evidence: ScanEvidence) -> str:
     return f"η_Y/η_Z = {ratio:g} is below {FAST_DECODER:g}" if ratio < FAST_DECODER else ""
 
 
+# A class's own term in Y is M − 1 times the others', so the effect of attention must not reach it.
 def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
-    """A class's own term in Y is M − 1 times the others', so the effect of attention must not reach it."""
     ratio, size = evidence.flow.rates.ratio, evidence.law.n_tokens
     return f"η_Y/η_Z = {ratio:g} is below M = {size:,}" if ratio < size else ""
 
@@ -127,8 +127,8 @@ def _need_several_distinct(evidence: ScanEvidence) -> str:
     return "" if several else "no class has two distinct tokens to compare"
 
 
+# The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens.
 def _need_symmetry(evidence: ScanEvidence) -> str:
-    """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
     reduced = evidence.flow.reduced
     probabilities = reduced.probabilities
     is_common = ~reduced.is_distinct.any(axis=0)
@@ -192,16 +192,16 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
     return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
 
 
+# For each class, P(l | n) of its distinct tokens and their scores, shape (n_times, n_distinct).
 def _list_distinct(evidence: ScanEvidence) -> Iterator[tuple[Float64, Float64]]:
-    """For each class, P(l | n) of its distinct tokens and their scores, shape (n_times, n_distinct)."""
     reduced = evidence.flow.reduced
     scores = evidence.flow.scores
     for row, is_distinct in enumerate(reduced.is_distinct):
         yield reduced.probabilities[row, is_distinct], scores[:, reduced.query_index[row], is_distinct]
 
 
+# Claim: at each record, of two tokens of a class the more probable one has the larger score.
 def _judge_order(evidence: ScanEvidence) -> Judgement:
-    """Claim: at each record, of two tokens of a class the more probable one has the larger score."""
     least = np.inf
     n_pairs = 0
     for probabilities, scores in _list_distinct(evidence):
@@ -217,8 +217,8 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
     return Judgement(least, 0.0, least > 0, meaning)
 
 
+# Compare ln r(t) − ln r(0) with 2 (z_l(t) − z_l(0)) for the leading token l and others of its class.
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
-    """Compare ln r(t) − ln r(0) with 2 (z_l(t) − z_l(0)) for the leading token l and others of its class."""
     worst = 0.0
     for probabilities, scores in _list_distinct(evidence):
         final = scores[-1]
@@ -233,8 +233,8 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     return Judgement(worst, RATIO_TOLERANCE, worst <= RATIO_TOLERANCE, meaning)
 
 
+# Claim: f²(0) B ≤ z_l ≤ B for the dominant token l of each class.
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
-    """Claim: f²(0) B ≤ z_l ≤ B for the dominant token l of each class."""
     flow = evidence.flow
     reduced = flow.reduced
     distinct = reduced.probabilities * reduced.is_distinct

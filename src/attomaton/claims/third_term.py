@@ -66,8 +66,8 @@ class Misses:
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
+# Whether an error is less than W moves while the steps grow by a factor √e.
 def _is_close(evidence: Evidence, trial: int, error: float) -> bool:
-    """Whether an error is less than W moves while the steps grow by a factor √e."""
     return error <= CLOSELY * float(np.linalg.norm(evidence.directions[trial]))
 
 

@@ -249,9 +249,9 @@ def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
     return split_column(frame, column or default, separator)
 
 
+# The parameters of `fit_choices` that name columns, from the options that were given, in the form of
+# Python: a list for several columns, and a mapping for features.
 def _name_columns(options: Mapping[str, Any], frame: Mapping[Any, Any]) -> dict[str, Any]:
-    # The parameters of `fit_choices` that name columns, from the options that were given, in the form of
-    # Python: a list for several columns, and a mapping for features.
     from attomaton.choices.inputs import Columns
 
     columns = {role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])}

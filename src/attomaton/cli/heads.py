@@ -159,6 +159,8 @@ def heads(
         print_written(out, figure, page)
 
 
+# The audit of one model or of several steps. If it is stopped, its finished layers are written to `out`,
+# except if they would replace an earlier audit.
 def _audit(
     models: "Sequence[ModelStep]",
     last: "HeadModel",
@@ -166,8 +168,6 @@ def _audit(
     options: dict[str, Any],
     out: Path | None,
 ) -> Any:
-    # The audit of one model or of several steps. If it is stopped, its finished layers are written to `out`,
-    # except if they would replace an earlier audit.
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 
@@ -229,8 +229,8 @@ def _write_files(value: Any, out: Path | None, figure: Path | None = None, page:
         write_figure(axes.figure if hasattr(axes, "figure") else axes[0].figure, figure)
 
 
+# JSON has no NaN and no infinity: null instead.
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    # JSON has no NaN and no infinity: null instead
     from math import isfinite
 
     return [

@@ -119,8 +119,8 @@ def find_installation(*, probe: bool = False) -> Installation:
     )
 
 
+# Extra ("" for the core) → package → accepted versions, from lines of `Requires-Dist`.
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
-    # Extra ("" for the core) → package → accepted versions, from lines of `Requires-Dist`.
     requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")

@@ -121,9 +121,9 @@ def learn(
         raise typer.Exit(1)
 
 
+# The shares of contexts that each rule answers, on the corpus and on a held-out tenth; None if the
+# samples are not in memory, or if the theorem is not about this automaton.
 def _measure_answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
-    # The shares of contexts that each rule answers, on the corpus and on a held-out tenth; None if the
-    # samples are not in memory, or if the theorem is not about this automaton.
     from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
 

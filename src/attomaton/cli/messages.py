@@ -99,7 +99,7 @@ def warnings_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silen
 
 @contextmanager
 def counting_skipped() -> Generator[None]:
-    # Count the documents that are skipped in the block in SKIPPED, and print a line for each warning.
+    """Count the documents that are skipped in the block in SKIPPED, and print a line for each warning."""
     from attomaton.base.errors import SkippedDocuments
 
     counted: dict[str, Any] = {"skipped": 0, "first_skipped": None}

@@ -70,7 +70,7 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
     @wraps(command)
     def run(**values: Any) -> None:
-        # Typer passes all options by name
+        """Typer passes all options by name."""
         corpus_options = _reading_options(
             **{parameter.name: values.pop(parameter.name) for parameter in shared}
         )

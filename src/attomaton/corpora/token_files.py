@@ -53,8 +53,8 @@ def chunk_of(
     return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
-# Refuses a table without a column `tokens` of integer lists.
 def check_token_column(schema: Any, location: object) -> None:
+    """Refuses a table without a column `tokens` of integer lists."""
     if TOKENS not in schema.names:
         raise UnreadableSource(
             f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"

@@ -173,9 +173,9 @@ class DuckDBEngine:
         ):
             yield "edges", _arrow.table({"key": keys, "support": support})
 
+    # Everything that files of edges depend on besides the corpus.
     @property
     def _settings(self) -> dict[str, Any]:
-        """Everything that files of edges depend on besides the corpus."""
         return {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
 
     @cached_property
@@ -186,14 +186,14 @@ class DuckDBEngine:
     def _threads(self) -> int:
         return check_threads(self.threads) or count_processors()
 
+    # Edges that one thread packs at once: about 30 bytes each, overhead included.
     @property
     def _max_keys(self) -> int:
-        """Edges that one thread packs at once: about 30 bytes each, overhead included."""
         return min(max(self._bytes // (64 * self._threads), 1 << 20), 1 << 25)
 
+    # Threads that each process as many tokens as fit: text has fewer than reach / 3 edges per token.
     @property
     def _workshop(self) -> Workshop:
-        """Threads that each process as many tokens as fit: text has fewer than reach / 3 edges per token."""
         fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)  # tokens
         share = sum(self.shards.sizes) // self._threads + 1
         return Workshop(self.work, self._threads, max(min(fits, share), 1 << 12), self.progress)

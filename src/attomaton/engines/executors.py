@@ -106,8 +106,8 @@ def cut_slots(queries: pa.Table, borders: Int64, most_samples: int) -> Slots:
     return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(partitions, np.int64))
 
 
+# Where the slots of one query begin, as packed (winner, loser).
 def _cut_query(wins: Float64, share: Float64, most_samples: int) -> list[int]:
-    """Where the slots of one query begin, as packed (winner, loser)."""
     # `wins` (n_tokens,) are the estimated samples that each token wins, and `share` (n_tokens,) is the
     # estimated share of a winner's samples that each token loses
     starts: list[int] = []
@@ -381,16 +381,16 @@ def name_attempt(kind: str, number: int) -> str:
     return f"{kind}-{number:05d}-{token_hex(6)}.parquet"
 
 
+# The number of the Spark partition on which this code runs: in a pass, the number of the slot.
 def _spark_partition() -> int:
-    # The number of the Spark partition on which this code runs: in a pass, the number of the slot
     from pyspark import TaskContext  # an optional dependency
 
     context: Any = TaskContext.get()
     return context.partitionId()
 
 
+# Write the manifest entry of a file beside the file; report the name under which the entry is.
 def _report_entry(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    """Write the manifest entry of a file beside the file; report the name under which the entry is."""
     # Spark drops the reports of failed attempts, so their entries are never read.
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)

@@ -73,9 +73,9 @@ class Merger:
         shutil.rmtree(self._spill, ignore_errors=True)
         return self
 
+    # The work folder, under a name that DuckDB takes literally.
     @cached_property
     def _plain(self) -> Path:
-        """The work folder, under a name that DuckDB takes literally."""
         return self._open.enter_context(plainly_named(self._work))
 
     @cached_property
@@ -173,14 +173,13 @@ class Merger:
         batches = [*self._batches(sql, DUCKDB_BATCH_ROWS)]
         return sums_of(_arrow.Table.from_batches(batches)) if batches else merge_sums([])
 
+    # Call ``merge(number, file)`` for each partition, in threads; return the entries of the files.
     def _merge_partitions(
         self,
         stage_records: StageRecords,
         merge: Callable[[int, Path], dict[str, Any]],
         weights: Sequence[int],
     ) -> list[dict[str, Any]]:
-        """Call ``merge(number, file)`` for each partition, in threads; return the entries of the files."""
-
         def work(number: int) -> Record:
             entry = merge(number, stage_records.folder / partition_name(stage_records.stage, number))
             return {"files": {entry["name"]: entry}, "entry": entry}
@@ -200,14 +199,14 @@ class Merger:
         )
         return [record["entry"] for record in records]
 
+    # Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns.
     def _create_view(self, paths: Sequence[Path]) -> None:
-        """Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
         rows = f"read_parquet([{listed}], hive_partitioning = false)"
         self._connection.execute(f"CREATE OR REPLACE VIEW unmerged AS SELECT * FROM {rows}")  # noqa: S608
 
+    # The packed edges of the queries first … stop − 1 with their support, sorted; keys may be equal.
     def _sorted_keys(self, first: int, stop: int) -> Iterator[tuple[Int64, Int64]]:
-        """The packed edges of the queries first … stop − 1 with their support, sorted; keys may be equal."""
         # The query is in the high bits of a key, above winner and loser.
         low = first << 2 * TOKEN_BITS
         high = (stop << 2 * TOKEN_BITS) - 1
@@ -216,14 +215,14 @@ class Merger:
         for batch in self._batches(sql, DUCKDB_BATCH_ROWS):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
+    # The record batches of a query's result, without empty ones.
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
-        """The record batches of a query's result, without empty ones."""
         with self._connection.cursor() as cursor:
             batches = self._unless_stopped(cursor.sql(sql).arrow(size))
             yield from (batch for batch in batches if batch.num_rows)
 
+    # The tables, until another partition fails; then :class:`MergeStopped` is raised.
     def _unless_stopped(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """The tables, until another partition fails; then :class:`MergeStopped` is raised."""
         for table in tables:
             if self._stop.is_set():
                 raise MergeStopped
@@ -256,8 +255,8 @@ def sum_samples(paths: Sequence[Path]) -> pa.Table:
     return make_table(QUERY_SCHEMA, columns)
 
 
+# The approximate number of the `n_rows` rows in each partition, in proportion to its samples.
 def _estimate_rows(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
-    # The approximate number of the `n_rows` rows in each partition, in proportion to its samples
     realisable = column(queries, "realisable")
     partition_of = np.searchsorted(borders, column(queries, "query"), side="right") - 1
     shares = np.bincount(partition_of, realisable, len(borders) - 1) / max(1, int(realisable.sum()))

@@ -13,8 +13,8 @@ from attomaton.corpora.samples import WINDOW
 from attomaton.corpora.tokenizers import Vocabulary
 
 
+# Queries as a tuple of ids and tokens, or the number to keep.
 def _check_queries(value: object, name: str) -> tuple[int | str, ...] | int:
-    """Queries as a tuple of ids and tokens, or the number to keep."""
     queries = cast("Any", value)
     if isinstance(value, str | bytes):
         raise UnsupportedOption(f"{name} is the text {show(value)}; give a list of tokens or token ids")

@@ -111,8 +111,8 @@ class _Source:
         self.last = (0,)  # the key of the last row in memory
         self._set_rows(empty_table(CHOICE_SCHEMA))
 
+    # Keep the rows with the arrays that keys need: packed (query, winner), tokens and counts.
     def _set_rows(self, rows: pa.Table) -> None:
-        # Keep the rows with the arrays that keys need: packed (query, winner), tokens and counts
         self._rows = rows
         self._pairs = pack_pairs(column(rows, "query"), column(rows, "winner"))
         self._offsets, self._tokens = ragged_column(rows, "tokens")
@@ -137,13 +137,13 @@ class _Source:
             self._pairs, self._offsets = self._pairs[n_rows:], self._offsets[n_rows:]
         return taken
 
+    # The number of rows up to a key, by bisection: first of the packed pairs, then of whole keys.
     def _count_until(self, key: tuple[int, ...]) -> int:
-        # The number of rows up to a key, by bisection: first of the packed pairs, then of whole keys
         low, high = self._pairs.searchsorted([key[0], key[0] + 1])
         return bisect_right(range(len(self._pairs)), key, int(low), int(high), key=self._key)
 
+    # Query and winner, packed, token, multiplicity, token, and so on: keys sort as choices do.
     def _key(self, row: int) -> tuple[int, ...]:
-        """Query and winner, packed, token, multiplicity, token, and so on: keys sort as choices do."""
         members = slice(*self._offsets[row : row + 2])
         pairs = np.stack([self._tokens[members], self._times[members]], axis=1)
         return (int(self._pairs[row]), *pairs.ravel().tolist())

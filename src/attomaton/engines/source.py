@@ -82,10 +82,10 @@ def read_whole_documents(
     return documents, vocabulary, about
 
 
+# A corpus in memory, or as shards if it is one or ``tokens`` is given; no samples at all is an error.
 def _read_corpus(
     source: Any, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
-    """A corpus in memory, or as shards if it is one or ``tokens`` is given; no samples at all is an error."""
     folder = _folder_of(source, reading)
     in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
     if folder is None and (tokens is None or in_memory):
@@ -118,8 +118,8 @@ def _read_corpus(
     raise corpus.error_without_samples(source, about, n_documents)
 
 
+# The folder, if the source is token shards.
 def _folder_of(source: Any, reading: Reading) -> AnyPath | None:
-    """The folder, if the source is token shards."""
     folder = corpus.path_of(source)
     if folder is None or not corpus.is_folder(folder):
         return None

@@ -168,8 +168,8 @@ class SparkEngine:
         entries = tuple(record["files"].values())
         return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), entries)
 
+    # A function that returns the components on an executor, from one file; None for whole contexts.
     def _share(self, folder: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
-        """A function that returns the components on an executor, from one file; None for whole contexts."""
         if within is None:
             return type(None)  # calling it returns None
         if isinstance(within, Ties):  # in files that the driver may not reach: an executor joins them
@@ -216,8 +216,8 @@ class SparkEngine:
     def _samples(self) -> pa.Table:
         return self._count_samples(self.selected)
 
+    # The number of samples read, by query: one cheap pass.
     def _count_samples(self, selected: Bool) -> pa.Table:
-        """The number of samples read, by query: one cheap pass."""
         no_slots = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))  # samples are not sent to slots
         count = executors.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, no_slots)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
@@ -234,16 +234,19 @@ class SparkEngine:
         columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
         return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
 
+    # The borders of the partitions: whole queries, with about equal numbers of realisable samples.
     @cached_property
     def _borders(self) -> Int64:
-        """The borders of the partitions: whole queries, with about equal numbers of realisable samples."""
         return cut_partitions(self._samples, self.shards.n_tokens)
 
+    # A pass over the documents that sends rows to the slots of the partitions with these borders.
     def _make_pass(self, kernel: Callable[..., AnyPass], borders: Int64, **options: Any) -> AnyPass:
-        # A pass over the documents that sends rows to the slots of the partitions with these borders
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
         return kernel(self._cuts, self.selection, self.selected, SPARK_CHUNK_TOKENS, slots, **options)
 
+    # Run a pass, the function ``pack`` on tasks and then ``write`` on slots; join the files of a query.
+    #
+    # Returns the manifest entry of each partition's file. ``write_rows`` writes the files of empty slots.
     def _count(
         self,
         kind: str,
@@ -252,10 +255,6 @@ class SparkEngine:
         write: Callable[..., Any],
         write_rows: Callable[..., dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        """Run a pass, the function ``pack`` on tasks and then ``write`` on slots; join the files of a query.
-
-        Returns the manifest entry of each partition's file. ``write_rows`` writes the files of empty slots.
-        """
         slots = pack.slots
         rows = self._map_documents(pack, PACKED_SCHEMAS[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
@@ -271,21 +270,21 @@ class SparkEngine:
         joined = iter(_read_notes(joined_notes, len(paths), folder, write_rows))
         return [next(joined) if len(files) > 1 else files[0] for files in by_partition]
 
+    # The shards cut into tasks: three per processor, if each has enough to do.
     @cached_property
     def _cuts(self) -> Cuts:
-        """The shards cut into tasks: three per processor, if each has enough to do."""
         tokens_per_task = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
         return self.shards.cut(min(max(tokens_per_task, LEAST_TASK_TOKENS), MOST_TASK_TOKENS))
 
+    # A frame of the rows that a function of task numbers yields; the tasks are those of `_cuts`.
     def _map_documents(self, function: _BatchFunction, schema: str) -> Any:
-        # A frame of the rows that a function of task numbers yields; the tasks are those of `_cuts`
         return map_batches(self._number_tasks(len(self._cuts)), function, schema)
 
     def _number_tasks(self, n_tasks: int) -> Any:
         return self.session.range(0, n_tasks, 1, n_tasks)  # each number is in a Spark partition of its own
 
+    # Call a function with each task number 0 … n_tasks − 1; return the reports.
     def _run_tasks(self, title: str, n_tasks: int, function: _BatchFunction) -> list[dict[str, Any]]:
-        """Call a function with each task number 0 … n_tasks − 1; return the reports."""
         return self._collect(title, map_batches(self._number_tasks(n_tasks), function, executors.REPORT))
 
     @property
@@ -299,13 +298,13 @@ class SparkEngine:
     def _digests(self) -> list[str]:
         return self._digest_files("checking shards", self.shards.paths)
 
+    # The digest of each file, computed on the executors; empty if the file is missing.
     def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
-        """The digest of each file, computed on the executors; empty if the file is missing."""
         digests = self._run_tasks(stage, len(paths), executors.DigestFiles(paths))
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
+    # Whether the executors find these files with the digests in the manifest entries `files`.
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
-        # Whether the executors find these files with the digests in the manifest entries `files`
         listed = list_digests(folder, files)
         digests = self._digest_files("checking files", [folder / name for name in listed])
         return digests == list(listed.values())
@@ -314,8 +313,8 @@ class SparkEngine:
         if not self._are_whole(folder, files):
             raise CorruptRun(f"files in {folder} were altered after they were written; {again}")
 
+    # Run the job that makes a frame of reports; return the reports, in the order of the partitions.
     def _collect(self, stage: str, reports: Any) -> list[dict[str, Any]]:
-        """Run the job that makes a frame of reports; return the reports, in the order of the partitions."""
         total = sum(self.shards.sizes)
         self.progress(stage, 0, total)
         with explained_failure():
@@ -324,13 +323,13 @@ class SparkEngine:
         return collected
 
 
+# The manifest entries of files, by number. A note says where an executor wrote the entry.
 def _read_notes(
     notes: list[dict[str, Any]],
     n_files: int,
     folder: Path,
     write_rows: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The manifest entries of files, by number. A note says where an executor wrote the entry."""
     path_of = {note["number"]: folder / note["note"] for note in notes}
     return [
         _checked(read_sealed(path_of[number]), folder)

@@ -68,8 +68,8 @@ def check_master(master: object, name: str) -> str:
     return master
 
 
+# Make Python workers use this interpreter, unless the environment says otherwise.
 def _prepared(session: Any) -> Any:
-    """Make Python workers use this interpreter, unless the environment says otherwise."""
     context = session.sparkContext
     if "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
@@ -79,9 +79,9 @@ def _prepared(session: Any) -> Any:
     return session
 
 
+# Start Spark from where pyspark is installed, unless SPARK_HOME says otherwise.
 @contextmanager
 def _own_spark() -> Generator[None]:
-    """Start Spark from where pyspark is installed, unless SPARK_HOME says otherwise."""
     if "SPARK_HOME" in os.environ:
         yield
         return
@@ -94,9 +94,9 @@ def _own_spark() -> Generator[None]:
         del os.environ["SPARK_HOME"]
 
 
+# Redirect the stderr of Java, Spark and its workers to a file, kept only if Spark fails.
 @contextmanager
 def _logging() -> Generator[None]:
-    """Redirect the stderr of Java, Spark and its workers to a file, kept only if Spark fails."""
     stderr = os.dup(2)
     log, name = tempfile.mkstemp(prefix="attomaton-spark-", suffix=".log")
     os.dup2(log, 2)

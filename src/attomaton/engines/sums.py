@@ -106,8 +106,8 @@ def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
     return _carry(*sum_by_key(keys, high, low))
 
 
+# The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out.
 def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
-    """The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out."""
     # `>>` rounds down and `&` is the remainder, so high · 2³⁰ + low stays equal, also if low is negative
     high = high + (low >> BITS)
     low = low & ((1 << BITS) - 1)

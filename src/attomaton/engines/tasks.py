@@ -74,10 +74,10 @@ class Workshop:
         """About how many chunks a task cuts the shards into."""
         return sum(shards.sizes) // self.chunk_tokens + len(shards.jobs(JOB_TOKENS))
 
+    # Process the chunks of a job in threads; return the record of the job, with its files in order.
     def _run_job(
         self, task: Task, job: Shards, stage: str, report: Callable[[int], object], number: int
     ) -> Record:
-        """Process the chunks of a job in threads; return the record of the job, with its files in order."""
         # At most threads + 1 chunks are in memory: the oldest is waited for before the next one is read.
         entries: list[dict[str, Any]] = []
         waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
@@ -106,8 +106,8 @@ class Workshop:
         pool.shutdown()
         return {"files": {entry["name"]: entry for entry in entries}}
 
+    # Write the tables of one chunk to files named `stem-number`; return the entries of the files.
     def _process(self, task: Task, chunk: Chunk, stem: str) -> list[dict[str, Any]]:
-        # Write the tables of one chunk to files named `stem-number`; return the entries of the files
         return [
             {**write_unmerged(self.folder / f"{stem}-{number}.{task.suffix}", table), "kind": kind}
             for number, (kind, table) in enumerate(task.process(chunk))

@@ -177,8 +177,8 @@ def members_inside(components: Components | None, n_tokens: int) -> TiedTokens:
     return tied._replace(borders=np.concatenate([tied.borders, unknown]))
 
 
+# The table of distinct choices, with the counts of equal ones added up.
 def _count_pairs(order: Int64, pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
-    """The table of distinct choices, with the counts of equal ones added up."""
     # Choice r has the packed query and winner pairs[r], the set entries[offsets[r]:offsets[r + 1]], and
     # counts[r]; `order` sorts the choices by pairs.
     rows, summed = count_sets(order, pairs, offsets, entries, counts)

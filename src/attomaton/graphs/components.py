@@ -102,8 +102,8 @@ class Components(Tabular):
             raise MismatchedParts("a component contains tokens of two queries; use find_components")
         self._check_order()
 
+    # Check that the order joins different components of one query, is sorted, distinct and acyclic.
     def _check_order(self) -> None:
-        """Check that the order joins different components of one query, is sorted, distinct and acyclic."""
         order = self.order
         size = len(self)
         borders.check_table(order, ORDER_SCHEMA, "the order")
@@ -301,8 +301,8 @@ class _Condensed(NamedTuple):
     order: Order
 
 
+# Find the components of the queries ``share[0] … share[1] − 1``; ``sampled`` are all with samples.
 def _find_in_share(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Condensed:
-    """Find the components of the queries ``share[0] … share[1] − 1``; ``sampled`` are all with samples."""
     rows = slice(*np.searchsorted(edges["query"], np.array(share, np.int32)))
     query, winner, loser, support = (edges[name][rows] for name in edges.rows.column_names)
     queries = sampled[slice(*np.searchsorted(sampled, share))]

@@ -79,8 +79,8 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
     ]
 
 
+# The size of samples in words, from their manifest entry.
 def _say_size(origin: Any) -> str:
-    """The size of samples in words, from their manifest entry."""
     if not isinstance(origin, dict):
         return "other edges"
     record = cast("dict[str, Any]", origin)

@@ -140,8 +140,8 @@ def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     return Gathered(components, n_edges, state.evidence)
 
 
+# The state after the edges of one more table: a cycle of groups becomes one group.
 def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
-    """The state after the edges of one more table: a cycle of groups becomes one group."""
     query, winner, loser = (column(table, name) for name in ("query", "winner", "loser"))
     support: Int64 = column(table, "support")
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))

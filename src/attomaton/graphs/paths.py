@@ -119,8 +119,8 @@ class QueryOrder:
         edges = self._edges_between(np.unique(np.array(list(keys.values()), np.int64)))
         return [tuple(edges.get(keys[step], ()) for step in path) for path in paths]
 
+    # The data edges of each pair of components with one of these keys, best supported first.
     def _edges_between(self, keys: Int64) -> dict[int, tuple[Edge, ...]]:
-        """The data edges of each pair of components with one of these keys, best supported first."""
         evidence: dict[int, list[Edge]] = {int(key): [] for key in keys}
         for winner, loser, support in self._query.edges():
             key_of_edge = self._pair_key(self._components_of(winner), self._components_of(loser))
@@ -130,27 +130,27 @@ class QueryOrder:
                 evidence[key].append(Edge(*edge))
         return {key: tuple(sorted(edges, key=lambda edge: -edge.support)) for key, edges in evidence.items()}
 
+    # The local number of the component of each token; all tokens must be nodes.
     def _components_of(self, tokens: Int32) -> Int64:
-        """The local number of the component of each token; all tokens must be nodes."""
         number_of = self._number_of
         numbers = number_of[np.minimum(tokens, len(number_of) - 1)]  # the last entry is −1
         if (numbers < 0).any():
             raise MismatchedParts("a token of an edge is not a node; use find_components(edges)")
         return numbers
 
+    # The local number of the component of each token up to the largest, then −1; −1 if it is no node.
     @cached_property
     def _number_of(self) -> Int64:
-        """The local number of the component of each token up to the largest, then −1; −1 if it is no node."""
         tokens = self._query.tokens
         number_of = np.full(int(tokens.max(initial=-1)) + 2, -1, np.int64)
         number_of[tokens] = self._query.component - self._query.first
         return number_of
 
+    # One number for each pair of components with local numbers.
     def _pair_key(self, above: Any, below: Any) -> Any:
-        """One number for each pair of components with local numbers."""
         return above * self._size + below
 
 
+# The range of ``value`` in a sorted array: first and one past the last.
 def _range(ordered: Integers, value: int) -> tuple[int, int]:
-    """The range of ``value`` in a sorted array: first and one past the last."""
     return int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right"))

@@ -134,8 +134,8 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), bridges)
 
 
+# Which components to measure, shape (n_components,): those of ``numbers`` with more than one token.
 def _choose(components: Grouped, numbers: Sequence[int] | None) -> Bool:
-    """Which components to measure, shape (n_components,): those of ``numbers`` with more than one token."""
     chosen = components.sizes > 1
     if numbers is None:
         return chosen
@@ -149,16 +149,16 @@ def _choose(components: Grouped, numbers: Sequence[int] | None) -> Bool:
     return chosen & np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
 
 
+# The edges at ``rows`` with the ``component`` of each, by component, weakest first.
 def _list_bridges(edges: EdgeTable, rows: Int64, component: Int64) -> pa.Table:
-    """The edges at ``rows`` with the ``component`` of each, by component, weakest first."""
     order = np.lexsort((edges["support"][rows], component))
     names = ("query", "winner", "loser", "support")
     bridges = {"component": component[order], **{name: edges[name][rows[order]] for name in names}}
     return make_table(LINK_SCHEMA, bridges)
 
 
+# The edges inside the chosen components, whose tokens and components are numbered anew from 0.
 def _find_links(components: Grouped, chosen: Bool) -> _Links:
-    """The edges inside the chosen components, whose tokens and components are numbered anew from 0."""
     edges = components.edges
     rows = np.flatnonzero(np.isin(edges["query"], components.query_of[chosen]))
     winner, winner_is_node = components.rows(edges["query"][rows], edges["winner"][rows])
@@ -182,8 +182,8 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
     )
 
 
+# Whether the selected edges strongly connect each component, shape (n_groups,).
 def _connected(links: _Links, selected: Bool) -> Bool:
-    """Whether the selected edges strongly connect each component, shape (n_groups,)."""
     label = label_components(links.winner[selected], links.loser[selected], links.n_nodes)
     # A component is connected if all its nodes have one label: the lowest is the highest.
     lowest = np.full(links.n_groups, links.n_nodes)
@@ -193,8 +193,8 @@ def _connected(links: _Links, selected: Bool) -> Bool:
     return lowest == highest
 
 
+# Which edges would split their component if removed, shape (n_links,).
 def _find_bridges(links: _Links) -> Bool:
-    """Which edges would split their component if removed, shape (n_links,)."""
     # Edges leave their winner, by which links are sorted, and enter their loser.
     by_loser = np.argsort(links.loser, kind="stable")
     winners_by_loser = links.winner[by_loser]
@@ -210,8 +210,8 @@ def _find_bridges(links: _Links) -> Bool:
     return is_bridge
 
 
+# The largest ``min_support`` at which each component stays connected, shape (n_groups,).
 def _find_support(links: _Links) -> Int64:
-    """The largest ``min_support`` at which each component stays connected, shape (n_groups,)."""
     # Bisection in all components at once: `low` connects a component, and more than `high` does not.
     low, high = np.ones(links.n_groups, np.int64), np.ones(links.n_groups, np.int64)
     np.maximum.at(high, links.group, links.support)

@@ -136,8 +136,8 @@ def separate(components: Components, embeddings: object) -> Separation:
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
 
 
+# Whether the tokens in use have linearly independent embeddings, up to rounding.
 def _has_independent_rows(components: Components, table: Float64) -> bool:
-    """Whether the tokens in use have linearly independent embeddings, up to rounding."""
     rows = table[np.unique(components.token_of_node)]
     unit = unit_rows(rows)
     if not len(rows):
@@ -150,8 +150,8 @@ def _has_independent_rows(components: Components, table: Float64) -> bool:
     return bool(singular[-1] > UNCLEAR_RATIO * singular[0])
 
 
+# A basis of the scores that any W gives the nodes, shape (n_nodes, rank), and if the rank is clear.
 def _attainable_scores(components: Components, table: Float64) -> tuple[Float64, bool]:
-    """A basis of the scores that any W gives the nodes, shape (n_nodes, rank), and if the rank is clear."""
     # The rank is clear if each omitted singular value is zero up to rounding.
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
@@ -164,8 +164,8 @@ def _attainable_scores(components: Components, table: Float64) -> tuple[Float64,
     return left[:, clear_axes], not (unclear or _nearly_twice(rows))
 
 
+# Whether two rows, or a row and the negative of another, differ only by rounding, but do differ.
 def _nearly_twice(rows: Float64) -> bool:
-    """Whether two rows, or a row and the negative of another, differ only by rounding, but do differ."""
     lengths = np.linalg.norm(rows, axis=1)
     # Only pairs of nearly the same direction are compared entry by entry; 1e-12 is far above rounding.
     cosines = np.abs(rows @ rows.T) / np.maximum(np.outer(lengths, lengths), SMALLEST_DIVISOR)
@@ -189,16 +189,16 @@ def node_features(components: Components, table: Float64) -> tuple[Float64, tupl
     return features.reshape(len(tokens), len(left) * len(right)), (left, right)
 
 
+# The embeddings of ``tokens`` in as many coordinates as their rank r, (n, r), and the axes, (r, dim).
 def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
-    """The embeddings of ``tokens`` in as many coordinates as their rank r, (n, r), and the axes, (r, dim)."""
     used, row = np.unique(tokens, return_inverse=True)
     left, singular, axes = np.linalg.svd(table[used], full_matrices=False)
     clear_axes = singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)
     return (left[:, clear_axes] * singular[clear_axes])[row], axes[clear_axes]
 
 
+# Farkas weights of the needed edges that no scores in the basis meet, shape (n_order,); else zero.
 def _find_contradictions(components: Components, basis: Float64) -> Float64:
-    """Farkas weights of the needed edges that no scores in the basis meet, shape (n_order,); else zero."""
     first, second = find_ties(components)
     free = basis
     if len(first):  # restrict the scores to those that are equal in ties: the null space of their differences
@@ -217,8 +217,8 @@ def _find_contradictions(components: Components, basis: Float64) -> Float64:
     return multipliers
 
 
+# Solve the linear program for unit rows d_c; weights of the rows with u_c = 0, else 0, (n_rows,).
 def _stuck_weights(directions: Float64) -> Float64:
-    """Solve the linear program for unit rows d_c; weights of the rows with u_c = 0, else 0, (n_rows,)."""
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
     # The variables are (x, u): minimise −Σ u_c subject to u_c − d_c·x ≤ 0 and 0 ≤ u_c ≤ 1.
@@ -242,8 +242,8 @@ def _stuck_weights(directions: Float64) -> Float64:
     return weights
 
 
+# The net weight of the multipliers on each node, balanced by free weights on ties, shape (n_nodes,).
 def _balance_forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:
-    """The net weight of the multipliers on each node, balanced by free weights on ties, shape (n_nodes,)."""
     above, below = find_ends(components)
     size = components.nodes.num_rows
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
@@ -256,8 +256,8 @@ def _balance_forces(components: Components, basis: Float64, multipliers: Float64
     return forces + sum_at(first, ties, size) - sum_at(second, ties, size)
 
 
+# The components with these edges as ties, and which edges of the order are now inside a component.
 def _merge_tied(components: Components, joined: Bool) -> tuple[Components, Bool]:
-    """The components with these edges as ties, and which edges of the order are now inside a component."""
     from scipy.sparse import csr_array  # takes long to import, so only when needed
     from scipy.sparse.csgraph import connected_components
 

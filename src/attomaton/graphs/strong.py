@@ -53,8 +53,8 @@ def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     return [(enter, leave) for leave, enter in reversed_edges]
 
 
+# Pairs (source, a sink it reaches), by a depth-first search that visits no node twice.
 def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
-    """Pairs (source, a sink it reaches), by a depth-first search that visits no node twice."""
     # A source that meets no unvisited sink is left out; it reaches the sink of some pair.
     # The children of a node are children[start[node]:start[node + 1]]; a sink has none.
     start = group_borders(above, n_nodes).tolist()
@@ -75,8 +75,8 @@ def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -
     return pairs
 
 
+# The edges that close one cycle through all pairs, isolated nodes and surplus sinks, then the others.
 def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
-    """The edges that close one cycle through all pairs, isolated nodes and surplus sinks, then the others."""
     # There are at least as many sinks as sources, so each source outside the pairs gets an edge from a sink.
     paired_sources = {source for source, _ in pairs}
     paired_sinks = {sink for _, sink in pairs}

@@ -60,8 +60,8 @@ def window_edges(
             yield edges[: len(support)], support
 
 
+# Check that there is one boolean for each token.
 def _check_selected(selected: object, n_tokens: int) -> Bool:
-    """Check that there is one boolean for each token."""
     mask = np.asarray(selected)
     if mask.dtype != np.bool_ or mask.shape != (n_tokens,):
         raise MismatchedParts(

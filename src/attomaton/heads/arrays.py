@@ -95,8 +95,8 @@ def example_audit() -> tuple[Transformer, list[Int64]]:
     return model, [rng.integers(0, 6, 30) for _ in range(24)]
 
 
+# One map of shape (dim, n_heads · width) from maps of shape (n_heads, dim, width).
 def _join_heads(maps: Any) -> Linear:
-    # One map of shape (dim, n_heads · width) from maps of shape (n_heads, dim, width).
     return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
 
 

@@ -67,8 +67,8 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
     )
 
 
+# The logits of a model in evaluation mode; its mode is restored.
 def _logits_of(original: Any, ids: Tensor) -> Tensor:
-    # The logits of a model in evaluation mode; its mode is restored.
     if hasattr(original, "watch"):
         return original.watch(ids).logits
     training = bool(getattr(original, "training", False))

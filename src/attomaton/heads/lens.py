@@ -104,8 +104,8 @@ class _Weights:
         raise UnreadableModel(f"its state_dict has no tensor {names[-1]!r}")
 
 
+# Refuse a bridge whose logits are not those of its weights, since `cfg` lacks settings.
 def _check_logits(model: Any, transformer: Transformer) -> None:
-    # Refuse a bridge whose logits are not those of its weights, since `cfg` lacks settings.
     ids = torch.arange(PROBE_TOKENS)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
@@ -159,8 +159,8 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> parts.Layer:
     return parts.Layer(attention, norm, feed, _norm(cfg, weights, f"{stem}ln2", "second"))
 
 
+# The MLP; with a gate, the first bias is added to the product, so it belongs to the second map.
 def _feed(cfg: Any, weights: _Weights, stem: str) -> parts.FeedForward:
-    # The MLP; with a gate, the first bias is added to the product, so it belongs to the second map.
     into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
     bias_in, bias_out = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
     gate = weights.get(f"{stem}W_gate")

@@ -102,12 +102,12 @@ class LiveModel:
         opened._run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: called.append(layer))
         return replace(opened, attends_once=called == list(range(shape.n_layers)))
 
+    # Run the model on contexts with its attention tapped; the logits are None if they are not needed.
+    #
+    # `read` is called before each attention module with its layer and its call.
     def _run(
         self, tokens: Integers | Tensor, tap: Tap, read: ReadCall | None = None, *, logits: bool = True
     ) -> Any:
-        # Run the model on contexts with its attention tapped; the logits are None if they are not needed.
-        #
-        # `read` is called before each attention module with its layer and its call.
         ids = torch.as_tensor(tokens)
         with suppress(NotImplementedError):  # in models of images and sound
             weight = getattr(self.model.get_input_embeddings(), "weight", ids)
@@ -226,10 +226,10 @@ class LiveModel:
         """Whether this model has random heads, and all heads of a layer share their rotations."""
         return self.seed is not None and not self.swaps
 
+    # The units that the heads of each layer read; empty for a layer whose weights cannot be reached. They
+    # are found on contexts of all tokens in turn: 0, 1, 2, …
     @cached_property
     def _layouts(self) -> list[list[HeadUnits]]:
-        # The units that the heads of each layer read; empty for a layer whose weights cannot be reached. They
-        # are found on contexts of all tokens in turn: 0, 1, 2, …
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
         ids = torch.arange(NOISE_CONTEXTS * length).remainder(self.shape.n_tokens).reshape(-1, length)
@@ -277,13 +277,13 @@ class LiveModel:
         least = np.where(attention > 0, attention, np.inf).min(-1, keepdims=True)
         return np.log(np.maximum(attention, np.where(np.isfinite(least), least, 1.0)))
 
+    # The attention of a layer from each query to its keys, shape (n, n_heads, n_keys).
+    #
+    # `contexts` (n_contexts, length) are indices of inputs. Query i is at `positions[i]` of context
+    # `context[i]`, which ascends, and its keys are at `key_positions[i]`.
     def _attend_contexts(
         self, layer: int, inputs: Any, contexts: Int64, context: Int64, positions: Int64, key_positions: Int64
     ) -> Float64:
-        # The attention of a layer from each query to its keys, shape (n, n_heads, n_keys).
-        #
-        # `contexts` (n_contexts, length) are indices of inputs. Query i is at `positions[i]` of context
-        # `context[i]`, which ascends, and its keys are at `key_positions[i]`.
         length = contexts.shape[1]
         calls = self._call_modules(length)
         n_at_once = max(MODULE_TOKENS // length, 1)
@@ -308,8 +308,8 @@ class LiveModel:
             attention[queries] = np.take_along_axis(of_queries, key_positions[queries, None], 2)
         return attention
 
+    # The calls of all attention modules in a run on contexts of this length, with empty inputs.
     def _call_modules(self, length: int) -> list[ModuleCall]:
-        # The calls of all attention modules in a run on contexts of this length, with empty inputs.
         if length not in self.calls:
             calls = self.calls[length] = list[ModuleCall]()
             ids = torch.zeros(max(MODULE_TOKENS // length, 1), length, dtype=torch.int64)

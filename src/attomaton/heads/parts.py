@@ -189,8 +189,8 @@ class AttentionMaps:
         return _norm_heads(self.key_norm, self.key.apply(read))
 
 
+# Normalise each stretch of the last axis that is as long as the gain of the norm.
 def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
-    # Normalise each stretch of the last axis that is as long as the gain of the norm.
     if norm is None or norm.gain is None:
         return projected
     return norm.apply(projected.reshape(*projected.shape[:-1], -1, len(norm.gain))).flatten(-2)

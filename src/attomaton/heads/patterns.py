@@ -191,9 +191,9 @@ def unwrap(source: Any) -> Any:
     return _nnsight_module(source)
 
 
+# The module inside an nnsight model, which versions of nnsight name _module or _model; None if there is
+# none. The model looks up attributes that it lacks in the module; reading __dict__ avoids this.
 def _nnsight_module(source: Any) -> Any:
-    # The module inside an nnsight model, which versions of nnsight name _module or _model; None if there is
-    # none. The model looks up attributes that it lacks in the module; reading __dict__ avoids this.
     return source.__dict__.get("_module", source.__dict__.get("_model"))
 
 
@@ -227,8 +227,8 @@ def _tensor(pattern: Any) -> Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
+# The patterns of one document, each of shape (1, n_heads, length, length).
 def _layers_of(item: Any, name: str) -> list[Tensor]:
-    # The patterns of one document, each of shape (1, n_heads, length, length).
     try:
         layers = [_tensor(layer) for layer in cast("Iterable[Any]", item)]
     except (TypeError, ValueError) as error:

@@ -243,8 +243,8 @@ class WrittenAttention(TorchFunctionMode):
                 return edited.reshape(result.shape)
         return result
 
+    # Pass the result of a softmax to the tap; what the model gets in place of this result.
     def _take_pattern(self, result: Tensor) -> Tensor:
-        # Pass the result of a softmax to the tap; what the model gets in place of this result.
         pattern = self._by_head(result)
         if self.tap.stopping:
             self.tap.caught = WrittenPattern(pattern)

@@ -104,8 +104,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
     return str(file) if file.name == "tokenizer.json" else Automaton.load(file.parent).vocabulary
 
 
+# A vocabulary, or the name of a tokenizer whose vocabulary depends on the text; None stays None.
 def _as_tokenizer(tokenizer: Any) -> Any:
-    # A vocabulary, or the name of a tokenizer whose vocabulary depends on the text; None stays None.
     if tokenizer is None or isinstance(tokenizer, Vocabulary):
         return tokenizer
     if isinstance(tokenizer, str | PathLike):
@@ -121,13 +121,13 @@ def _as_tokenizer(tokenizer: Any) -> Any:
     return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
 
 
+# A text that is equal for files with equal tokenizers.
 def _identify(file: Path) -> str:
-    # A text that is equal for files with equal tokenizers.
     return str(read_tokenizer(file).definition) if file.suffix == ".gguf" else digest_file(file)
 
 
+# The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton.
 def _tokenizer_file(name: str) -> Path | None:
-    # The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton.
     path = Path(name)
     if path.suffix == ".gguf":
         return path

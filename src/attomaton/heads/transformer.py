@@ -215,10 +215,10 @@ class Transformer:
         masked = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
         return torch.softmax(scores.masked_fill_(masked[:, None], -torch.inf), -1)
 
+    # Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·).
     def _queries_and_keys(
         self, attention: AttentionMaps, read: Tensor, positions: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        # Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·).
         query_inputs = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
         queries = self._split(attention.project_queries(query_inputs), self.n_heads)
         keys = self._split(attention.project_keys(read), self.n_groups)
@@ -306,13 +306,13 @@ class Transformer:
                 written = in_dtype(norm, torch.float64).apply_unscaled(written)
         return (written @ self.decoder.weight.double()).numpy()
 
+    # What a layer reads for single tokens if no layer before it writes, shape (n, dim).
     def _normed(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-        # What a layer reads for single tokens if no layer before it writes, shape (n, dim).
         stream = self.embedding[ids].to(dtype) * self.embedding_scale
         return normalise(in_dtype(self.layers[layer].norm, dtype), stream)
 
+    # Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled.
     def _project(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-        # Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled.
         attention = in_dtype(self.layers[layer].attention, dtype)
         read = self._normed(layer, ids, dtype)
         queries, keys = attention.project_queries(read), attention.project_keys(read)
@@ -322,10 +322,10 @@ class Transformer:
         # (n, length, count · width) → (n, count, length, width).
         return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
+    # Queries (n, n_heads, width) after RoPE, if their keys are at position 0, and query i at lags[i]:
+    # scores depend on the lag alone. `rotate` wants positions on the last axis but one, so heads come
+    # first.
     def _rotate_queries(self, attention: AttentionMaps, queries: Tensor, lags: Tensor) -> Tensor:
-        # Queries (n, n_heads, width) after RoPE, if their keys are at position 0, and query i at lags[i]:
-        # scores depend on the lag alone. `rotate` wants positions on the last axis but one, so heads come
-        # first.
         rotary = attention.rotary or self.rotary
         if rotary is None:
             return queries
@@ -334,13 +334,13 @@ class Transformer:
     def _group_of(self, number: int) -> int:
         return number * self.n_groups // self.n_heads
 
+    # Repeat the keys or values of each group, along axis 1, for every head in it.
     def _repeat_for_heads(self, values: Tensor) -> Tensor:
-        # Repeat the keys or values of each group, along axis 1, for every head in it.
         n_repeats = self.n_heads // self.n_groups
         return values if n_repeats == 1 else values.repeat_interleave(n_repeats, 1)
 
+    # The residual stream after a layer whose attention wrote `written` to the stream.
     def _finish_layer(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
-        # The residual stream after a layer whose attention wrote `written` to the stream.
         after = stream + normalise(layer.output_norm, written)
         if layer.feed is None:
             return after

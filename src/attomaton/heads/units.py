@@ -163,11 +163,11 @@ def find_units(call: ModuleCall) -> list[HeadUnits]:
     return sorted(groups, key=lambda group: (group.keys, group.heads))
 
 
+# Group the units of a weight by the heads that read them, from squared slopes of heads by outputs.
+#
+# The squares have shape (n_heads, n, length, n_units). The pattern of the last position depends on
+# queries at this position alone, and on keys at all positions.
 def _group_units(weight: Tensor, transposed: bool, squares: Any) -> list[HeadUnits]:
-    # Group the units of a weight by the heads that read them, from squared slopes of heads by outputs.
-    #
-    # The squares have shape (n_heads, n, length, n_units). The pattern of the last position depends on
-    # queries at this position alone, and on keys at all positions.
     strength = squares.sum((1, 2))  # (n_heads, n_units)
     is_key = squares[:, :, :-1].sum((0, 1, 2)) > 0  # read before the last position, so as keys
     reads = (strength > COUPLED**2 * strength.max(0)) & (strength > 0)

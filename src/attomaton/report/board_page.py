@@ -142,8 +142,8 @@ def _write_table(
     return f'<section><h2>{escape(title)}</h2><div class="scroll">{table}</div></section>'
 
 
+# The interval of an item; for an infinite rating, its bound and a triangle that points to the rating.
 def _draw_interval(row: dict[str, Any], abscissa: Callable[[float], float], centre: float) -> str:
-    # The interval of an item; for an infinite rating, its bound and a triangle that points to the rating.
     middle = DRAWING_HEIGHT / 2
     rating = row["rating"]
     zero = abscissa(centre)

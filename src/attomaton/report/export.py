@@ -26,8 +26,10 @@ TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
-    # Which tokens are chosen queries, shape (n_tokens,); a choice is names, the number of most frequent
-    # queries, or None for all.
+    """Which tokens are chosen queries, shape (n_tokens,).
+
+    A choice is names, the number of most frequent queries, or None for all.
+    """
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True

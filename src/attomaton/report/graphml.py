@@ -127,9 +127,9 @@ class _ComponentGraph(_Graph):
             ends = [' source="c', above, '" target="c', below, '"']
             yield ends, {name: as_text(rows[name]) for name in ("edges", "support")}
 
+    # The members of component c are rows[offsets[c] : offsets[c + 1]], which are indices of nodes;
+    # `starts` are the same offsets for the components of a batch alone, so into `tokens`.
     def _nodes_of(self, outline: Outline) -> XmlBatches:
-        # The members of component c are rows[offsets[c] : offsets[c + 1]], which are indices of nodes;
-        # `starts` are the same offsets for the components of a batch alone, so into `tokens`.
         components = outline.components
         offsets, rows = components.members
         for start in range(0, max(len(components), 1), ROWS_AT_A_TIME):

@@ -31,8 +31,11 @@ COLOUR_RANGE = 1.6  # the largest score has 1/1.6 of a full colour, so that numb
 
 
 def draw_approach(run: Path) -> list[LinePanel]:
-    # How W approaches its limit in the training of a run: a panel for the correlation with W_svm, and one for
-    # the distance of the finite part. Empty if the run has no training that can be read.
+    """How W approaches its limit in the training of a run.
+
+    A panel for the correlation with W_svm, and one for the distance of the finite part. Empty if the run has
+    no training that can be read.
+    """
     try:
         with needing("these curves"):
             from attomaton.training.checkpoints import read_trace

@@ -90,8 +90,8 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
     return boxes, top - LAYER_GAP
 
 
+# The label of a component: its token, or, for a tie, its most probable tokens and their number.
 def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Label:
-    # The label of a component: its token, or, for a tie, its most probable tokens and their number.
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
         return Label(drawable(name(int(graph.tokens[rows[0]])), LONE_CHARACTERS), "token", component)
@@ -100,9 +100,9 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
     return Label(best + ellipsis, "tie", component)
 
 
+# Add a box for each label, from `top` on, in as many centred lines as they need; return where the last
+# line ends.
 def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
-    # Add a box for each label, from `top` on, in as many centred lines as they need; return where the last
-    # line ends.
     lines: list[list[Label]] = [[]]
     used = 0.0  # the width of the last line
     for label in labels:
@@ -120,8 +120,8 @@ def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
     return top
 
 
+# The pairs of the order to draw, the best supported last; implied pairs are left out.
 def _select_pairs(graph: PageGraph, drawn: dict[int, Box]) -> Any:
-    # The pairs of the order to draw, the best supported last; implied pairs are left out.
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)

@@ -38,8 +38,8 @@ from attomaton.solvers.soft.solve import SoftSolution, solve_luce
 from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 
 
-# Such as "Solved(1 query, 2 components, 3 tokens)".
 def show_size(kind: str, n_queries: int, n_components: int, n_tokens: int) -> str:
+    """Such as "Solved(1 query, 2 components, 3 tokens)"."""
     counts = count_noun(n_queries, "query", "queries"), count_noun(n_components, "component")
     return f"{kind}({', '.join(counts)}, {count_noun(n_tokens, 'token')})"
 
@@ -176,8 +176,8 @@ def solve_soft(
     if embeddings is not None:
         return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
 
-    # One partition on one thread, with the choices of the queries in it.
     def solve_partition(partition: Components) -> TieScores:
+        """One partition on one thread, with the choices of the queries in it."""
         queries = column(partition.edges.queries, "query")
         rows = slice_queries(choices.rows, int(queries[0]), int(queries[-1]) + 1)
         return solve_ties(partition, trusted(ChoiceTable, rows=rows), atol, 1)
@@ -197,8 +197,8 @@ def solve_soft(
     )
 
 
-# The soft scores of nodes in components of several tokens; all other scores are 0.
 def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
+    """The soft scores of nodes in components of several tokens; all other scores are 0."""
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 

@@ -185,8 +185,8 @@ def open_training(
             yield files, files.resume()
 
 
+# Create the run folder if it is new or empty; refuse one that is not ours or has other samples.
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
-    """Create the run folder if it is new or empty; refuse one that is not ours or has other samples."""
     if take_stock(run) is not None:
         folders.check_folder_kind(run, RUN)
         _check_origins(run, corpora)
@@ -197,8 +197,8 @@ def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     artifacts.write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
+# Whether the run is complete, so that it only has to be read; refuse a run that may not be changed.
 def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
-    """Whether the run is complete, so that it only has to be read; refuse a run that may not be changed."""
     partials = find_partials(target)
     unfinished = [path for path in partials if is_partial(path)]
     altered = [path for path in partials if path not in unfinished and take_stock(path) is None]  # unreadable
@@ -291,8 +291,8 @@ def read_trace(run: str | Path) -> Trace:
     return trace
 
 
+# Refuse trials in a run folder with other samples; samples of several trials are checked once.
 def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
-    """Refuse trials in a run folder with other samples; samples of several trials are checked once."""
     for samples in {id(corpus): corpus for corpus in corpora}.values():
         check_origin(run, samples)
 
@@ -310,8 +310,8 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[StepRecord, ...]:
     return tuple(map(StepRecord, steps.tolist(), weights, losses))
 
 
+# Step, loss (mean, min, max over trials) and mean norm of W; null if a number is not finite.
 def _log_line(record: StepRecord) -> str:
-    """Step, loss (mean, min, max over trials) and mean norm of W; null if a number is not finite."""
     axes = tuple(range(1, record.weights.ndim))
     with np.errstate(over="ignore"):  # diverging weights become null
         norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()

@@ -71,8 +71,8 @@ def restore_settings(record: Any) -> Any:
     return STORED_CLASSES[kind](**{name: restore_settings(value) for name, value in settings.items()})
 
 
-# The version of each of these packages, which a resumed run must have too.
 def versions() -> dict[str, str]:
+    """The version of each of these packages, which a resumed run must have too."""
     return {package: version(package) for package in ROUNDING_PACKAGES}
 
 
@@ -86,8 +86,11 @@ def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
     return [digests[id(corpus)] for corpus in corpora]
 
 
-# A clause on the first setting that differs from the stored run, or None; ``path`` is the name so far.
 def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
+    """A clause on the first setting that differs from the stored run, or None.
+
+    ``path`` is the name so far.
+    """
     if {type(settings), type(stored)} != {dict}:
         differs = f"{path} is {_short(stored)} in the stored run and {_short(settings)} here"
         return None if settings == stored else differs

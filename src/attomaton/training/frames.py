@@ -42,8 +42,8 @@ class TrialFrame:
         """W, shape (b, d, d)."""
         return self.far + (point[:, None] @ self.axes).reshape(self.far.shape)
 
-    # The mean losses, shape (b,).
     def losses(self, point: Tensor) -> Tensor:
+        """The mean losses, shape (b,)."""
         return self.batch.loss(self.weights(point))
 
     def slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,8 +75,8 @@ def find_frame(batch: Trials) -> TrialFrame:
     return TrialFrame(batch, axes[:, :largest_rank] * is_spanned[..., None], far)
 
 
+# (x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), for each distinct pair of a key and a query.
 def _find_directions(batch: Trials, trial: int) -> Tensor:
-    """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), for each distinct pair of a key and a query."""
     is_filled = batch.filled[trial] & (batch.weight[trial] > 0)[:, None]  # (n, t)
     vectors, index = _torch.unique(batch.keys[trial].flatten(0, 1), dim=0, return_inverse=True)
     index = index.reshape(is_filled.shape)  # row of `vectors` at each position; the last is the query
@@ -97,8 +97,8 @@ def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
     return -(vectors @ (rotated / torch.maximum(values.abs(), floor))[..., None])[..., 0]
 
 
-# Moves (b, m), shortened to the ``longest`` length of each trial (b,).
 def limit_length(move: Tensor, longest: Tensor) -> Tensor:
+    """Moves (b, m), shortened to the ``longest`` length of each trial (b,)."""
     return move * torch.clamp(longest / norms(move).clamp_min(SMALLEST_FLOAT), max=1.0)[:, None]
 
 
@@ -155,8 +155,8 @@ def descend(
     return point
 
 
-# The length of each row, (b, m) → (b,).
 def norms(rows: Tensor) -> Tensor:
+    """The length of each row, (b, m) → (b,)."""
     return (rows * rows).sum(1).sqrt()
 
 

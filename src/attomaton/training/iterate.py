@@ -91,14 +91,14 @@ class TrainingRun:
                 files.finish(trace)
         return trace
 
+    # As a checkpoint after 0 steps, so that a new run and a resumed run continue in the same way.
     def _start(self, problem: TrainingProblem, arrays: Sequence[Float64]) -> Checkpoint:
-        # As a checkpoint after 0 steps, so that a new run and a resumed run continue in the same way.
         parameters = _to_tensors(arrays, problem.device)
         state = self.step.begin(parameters)
         return Checkpoint(0, _to_arrays(parameters), _to_arrays(state), records=(), finished=False)
 
+    # Refuse a checkpoint that cannot belong to the run that begins with ``start``.
     def _check(self, checkpoint: Checkpoint, start: Checkpoint, problem: TrainingProblem) -> None:
-        """Refuse a checkpoint that cannot belong to the run that begins with ``start``."""
         shape = problem.recorded(_to_tensors(start.parameters, problem.device)).shape
         types = [(array.shape, array.dtype) for array in (*checkpoint.parameters, *checkpoint.state)]
         expected = [(array.shape, array.dtype) for array in (*start.parameters, *start.state)]
@@ -112,10 +112,10 @@ class TrainingRun:
                 "steps do not match; restore the file, or train again without resume"
             )
 
+    # Take all steps after ``start``; return all records, also those before it.
     def _iterate(
         self, problem: TrainingProblem, start: Checkpoint, files: TrainingFiles | None
     ) -> list[StepRecord]:
-        """Take all steps after ``start``; return all records, also those before it."""
         parameters = _to_tensors(start.parameters, problem.device)
         state = _to_tensors(start.state, problem.device)
         records = list(start.records)
@@ -142,8 +142,8 @@ class TrainingRun:
             if ends:
                 return records
 
+    # Pass a record to the log and the callbacks; true if the stop condition is met.
     def _report(self, record: StepRecord, files: TrainingFiles | None) -> bool:
-        """Pass a record to the log and the callbacks; true if the stop condition is met."""
         if files is not None:
             files.log(record)
         for callback in self.watch.callbacks:
@@ -162,8 +162,8 @@ def _use_threads(n_threads: int) -> Generator[None]:
         torch.set_num_threads(before)
 
 
+# Copies in memory allocated by PyTorch: sums may round differently under another alignment.
 def _to_tensors(arrays: Sequence[Float64], device: torch.device) -> Parameters:
-    """Copies in memory allocated by PyTorch: sums may round differently under another alignment."""
     return tuple(torch.tensor(array, device=device) for array in arrays)
 
 

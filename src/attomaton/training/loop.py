@@ -189,8 +189,8 @@ def _chosen_step(step: Step | float | None, options: _Options) -> Step:
     return as_step(real_number(options["step_size"], "step_size", above=0))
 
 
+# The samples of each trial: those in a list, or those of one source for all trials.
 def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> list[Samples]:
-    """The samples of each trial: those in a list, or those of one source for all trials."""
     reading = cast("ReadingOptions", {name: value for name, value in options.items() if name != "step_size"})
     check_options(reading)
     is_list = isinstance(samples, list | tuple)

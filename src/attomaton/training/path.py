@@ -138,10 +138,10 @@ class _Minimum(NamedTuple):
     tangential_share: Tensor  # (b,): ‖P∇L‖/‖∇L‖
 
 
+# The minimum for each radius, from the minimum of the radius before, or the better of two starts.
 def _follow_radii(
     frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, other_starts: Sequence[Tensor | None]
 ) -> list[_Minimum]:
-    """The minimum for each radius, from the minimum of the radius before, or the better of two starts."""
     # Near W = 0 the path runs along −∇L(0); the first radius rescales it.
     slope, _ = frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))
     point = -slope
@@ -158,8 +158,8 @@ def _follow_radii(
     return minima
 
 
+# Newton steps on the sphere until every trial converges or stops improving.
 def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
-    """Newton steps on the sphere until every trial converges or stops improving."""
     return descend(
         frame,
         point,
@@ -171,8 +171,8 @@ def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_
     )
 
 
+# Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
 def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
-    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R²."""
     # A minimum on ‖W‖ = R is stationary for L + ½ μ (‖W‖² − R²), so ∇L + μ W = 0 and μ = −⟨∇L, W⟩/R². Along
     # the sphere the second derivatives of this function, ∇²L + μ, are the curvature.
     multiplier = -(slope * point).sum(1) / radius**2
@@ -185,8 +185,8 @@ def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor
     return limit_length(find_newton_step(curvature, _along_sphere(slope, unit), floor), LONGEST_MOVE * radius)
 
 
+# P H P with P = 1 − u uᵀ for each trial, without products of matrices.
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
-    """P H P with P = 1 − u uᵀ for each trial, without products of matrices."""
     # P H P = H − w uᵀ − u wᵀ with w = H u − ½ (uᵀ H u) u
     image = (curvature @ unit[..., None])[..., 0]
     shared = image - 0.5 * (image * unit).sum(1, keepdim=True) * unit
@@ -194,13 +194,13 @@ def _project(curvature: Tensor, unit: Tensor) -> Tensor:
     return curvature - outer - outer.transpose(1, 2)
 
 
+# The component of the slope along the sphere, P∇L.
 def _along_sphere(slope: Tensor, unit: Tensor) -> Tensor:
-    """The component of the slope along the sphere, P∇L."""
     return slope - (slope * unit).sum(1, keepdim=True) * unit
 
 
+# ‖P∇L‖/‖∇L‖, shape (b,): 0 at a stationary point of the loss on the sphere.
 def _tangential_share(slope: Tensor, point: Tensor) -> Tensor:
-    """‖P∇L‖/‖∇L‖, shape (b,): 0 at a stationary point of the loss on the sphere."""
     unit = point / norms(point)[:, None].clamp_min(SMALLEST_FLOAT)
     return norms(_along_sphere(slope, unit)) / norms(slope).clamp_min(SMALLEST_FLOAT)
 

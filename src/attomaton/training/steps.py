@@ -94,8 +94,8 @@ class _Momentum(Checked):
         """Zero running sums or means; no state without momentum."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
 
+    # momentum · mean + (1 − momentum) · gradient; without momentum the gradients.
     def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
-        """momentum · mean + (1 − momentum) · gradient; without momentum the gradients."""
         if not self.momentum:
             return gradients
         pairs = zip(state, gradients, strict=True)
@@ -208,8 +208,8 @@ class Adam(Checked):
         )
         return updated, (*means, *squares)
 
+    # √square + ε; without ε, infinity where the square is 0, so that nothing moves there.
     def _root(self, square: Tensor) -> Tensor:
-        """√square + ε; without ε, infinity where the square is 0, so that nothing moves there."""
         root = square.sqrt()
         return root + self.epsilon if self.epsilon else root.masked_fill(root == 0, torch.inf)
 
@@ -230,8 +230,8 @@ class _SteepestDescent(_Momentum):
         updated = tuple(old - step_size * self._find_direction(mean) for old, mean in pairs)
         return updated, means if self.momentum else ()
 
+    # The matrix of norm 1 most aligned with each matrix of a batch (n_trials, rows, columns).
     def _find_direction(self, mean: Tensor) -> Tensor:
-        """The matrix of norm 1 most aligned with each matrix of a batch (n_trials, rows, columns)."""
         raise NotImplementedError
 
 
@@ -340,8 +340,8 @@ def _divide_by_size(matrices: Tensor, sizes: Tensor) -> Tensor:
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 
+# √max(1, rows/columns), by which PyTorch scales the steps of tall matrices.
 def _tall_scale(matrices: Tensor) -> float:
-    """√max(1, rows/columns), by which PyTorch scales the steps of tall matrices."""
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
 
 

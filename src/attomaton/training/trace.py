@@ -58,8 +58,8 @@ class _Recorded(Tabular):
     about: Mapping[str, Any]  # the settings of the run, as `configuration.describe` writes them
     _content: ClassVar[str]  # what the metadata of a file calls this kind of trace
 
+    # The norm of the weights, shape (n_records, n_trials).
     def _norms(self) -> Float64:
-        """The norm of the weights, shape (n_records, n_trials)."""
         raise NotImplementedError
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
@@ -106,8 +106,8 @@ class _Recorded(Tabular):
             raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {RESTORE_ARRAYS}")
         return value
 
+    # Columns step, trial (int64), loss and norm of the weights (float64); a row per record and trial.
     def _table(self) -> pa.Table:
-        """Columns step, trial (int64), loss and norm of the weights (float64); a row per record and trial."""
         columns: dict[str, Any] = {
             "step": np.repeat(self.steps, self.n_trials),
             "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
@@ -155,8 +155,8 @@ class _Recorded(Tabular):
             raise CorruptRun(f"{path} is not a complete trace ({reason}); {RESTORE_ARRAYS}") from error
 
 
+# Draw the mean ± standard deviation over trials of ``values``, shape (n_records, n_trials).
 def _draw_curves(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
-    """Draw the mean ± standard deviation over trials of ``values``, shape (n_records, n_trials)."""
     is_later = steps > 0
     if is_later.sum() > 1:  # a logarithmic axis cannot show step 0
         steps, values = steps[is_later], values[is_later]

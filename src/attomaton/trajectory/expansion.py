@@ -81,8 +81,8 @@ class Expansion(WeightPath):
         outlook = self.caveat or f"error falls like t^-{self.rate:.3g}"
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {outlook})"
 
+    # Each score as constant + direction · ln t, with the columns query, token, constant, direction.
     def _table(self) -> pa.Table:
-        """Each score as constant + direction · ln t, with the columns query, token, constant, direction."""
         direction, constant = (scores[self.loss.nodes] for scores in self._scores)
         pairs = {name: column(self.loss.pairs, name) for name in ("query", "token")}
         return table_of({**pairs, "constant": constant, "direction": direction})
@@ -158,9 +158,9 @@ class Expansion(WeightPath):
         except (UncertifiedSolution, UnsupportedOption):
             return float("inf")
 
+    # The computed path, which later steps continue.
     @cached_property
     def _trajectory(self) -> Trajectory:
-        """The computed path, which later steps continue."""
         return follow_descent(self._setting)
 
 
@@ -232,8 +232,8 @@ def expand(
     return _expand_embedded(automaton, DescentSetting(loss, step_size, table, start))
 
 
+# The expansion for given embeddings, in the coordinates of a basis of the edge directions.
 def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
-    """The expansion for given embeddings, in the coordinates of a basis of the edge directions."""
     loss, start = setting.loss, setting.start
     table = np.asarray(setting.embeddings)
     weights, nodes = np.asarray(solved.hard.weights), solved.hard.scores
@@ -255,8 +255,8 @@ def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
     return Expansion(solved, setting, third, edge, fixed_start)
 
 
+# e_xᵀ W e_k of every node (k, x).
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
-    """e_xᵀ W e_k of every node (k, x)."""
     return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
 
 

@@ -111,8 +111,8 @@ class Trajectory(WeightPath):
             return ""
         return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
 
+    # The coordinates of W(t) in the frame.
     def _point_at(self, step: float) -> Float64:
-        """The coordinates of W(t) in the frame."""
         step = real_number(step, "step", least=0)
         point = np.zeros(sum(len(rows) for rows, _ in self._tracks))
         for rows, track in self._tracks:
@@ -270,10 +270,10 @@ class _QueryBatch:
     reach: float
 
 
+# The frame of scores, and batches of whole queries: no query influences another.
 def _prepare_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_QueryBatch]]:
-    """The frame of scores, and batches of whole queries: no query influences another."""
     component = loss.component
     n_tokens = loss.components.edges.n_tokens
     point = np.zeros(len(component))
@@ -291,8 +291,8 @@ def _prepare_orthonormal(
     return _OrthonormalFrame(loss, n_tokens, outside), batches
 
 
+# W(0), dense or sparse, if it has the shape (dim, dim) and finite entries.
 def _check_start(start: Any, dim: int) -> Any:
-    """W(0), dense or sparse, if it has the shape (dim, dim) and finite entries."""
     shape = np.shape(start)
     if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
         fault = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
@@ -300,8 +300,8 @@ def _check_start(start: Any, dim: int) -> Any:
     return start
 
 
+# Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there.
 def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
-    """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there."""
     problem = loss.problem
     query = problem.component[problem.winner]
     entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
@@ -320,10 +320,10 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     return [(mask, float(shares[mask].max()) if is_large else 1.0) for mask in masks]
 
 
+# The frame of a basis, with all coordinates in one batch; none if no context has a second token.
 def _prepare_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
 ) -> tuple[_EmbeddedFrame, list[_QueryBatch]]:
-    """The frame of a basis, with all coordinates in one batch; none if no context has a second token."""
     basis = find_basis(loss.components, table)
     if len(basis.axes) > MOST_AXES:
         raise UnsupportedOption(

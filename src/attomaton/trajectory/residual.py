@@ -82,8 +82,8 @@ def find_priorities(
     return Priorities(above, below, slack, slack <= atol, kappa)
 
 
+# κ_AB · n / η of each edge A → B, shape (n_order,), from the soft scores of all nodes.
 def _sum_kappa(loss: TrainingLoss, soft: Float64, above: Integers, below: Integers) -> Float64:
-    """κ_AB · n / η of each edge A → B, shape (n_order,), from the soft scores of all nodes."""
     # κ_AB = (η/n) Σ over samples labelled in A of (Σ_{x in B} m_x e^{w_x}) / (Σ_{a in A} m_a e^{w_a}), with
     # the soft scores w and the multiplicities m in the context. ``choice`` and the arrays like it have an
     # entry for each distinct token of each choice, which stands for ``count`` samples.
@@ -155,16 +155,16 @@ def solve_orthonormal(
     return OrthonormalResidual(priorities, weights, scores, flow, degenerate, path_dependent, gradient, sizes)
 
 
+# Shift the levels R_C of each block so that Σ_C |C| R_C is 0 there.
 def _centre_by_size(block: Int64, levels: Float64, sizes: Int64) -> Float64:
-    """Shift the levels R_C of each block so that Σ_C |C| R_C is 0 there."""
     weight = sizes.astype(np.float64)
     total_weight = np.maximum(sum_at(block, weight, len(block)), 1.0)
     mean_level = sum_at(block, weight * levels, len(block)) / total_weight
     return levels - mean_level[block]
 
 
+# Which components are connected to other blocks by edges that are not tight, shape (n_components,).
 def _find_path_dependent(priorities: Priorities, block: Int64) -> Bool:
-    """Which components are connected to other blocks by edges that are not tight, shape (n_components,)."""
     # tight edges determine R inside each block, but not the difference between two blocks
     connected = label_blocks(priorities.above, priorities.below, len(block))  # by any edges
     first_of_block = np.unique(block, return_index=True)[1]  # one component stands for each block
@@ -222,14 +222,14 @@ class _FlowProblem:
     def _flow(self, levels: Float64) -> Float64:
         return np.exp(self.log_kappa + levels[self.below] - levels[self.above])
 
+    # What a component supplies, plus what flows in, minus what flows out, shape (n_components,).
     def _gradient(self, levels: Float64) -> Float64:
-        """What a component supplies, plus what flows in, minus what flows out, shape (n_components,)."""
         flow, size = self._flow(levels), len(self.supply)
         gradient = self.supply + sum_at(self.below, flow, size) - sum_at(self.above, flow, size)
         return centre(self.block, gradient)  # rounding must not push along a constant
 
+    # Newton's step, and for each component the largest change of a logit in its block.
     def _find_step(self, levels: Float64, gradient: Float64) -> tuple[Float64, Float64]:
-        """Newton's step, and for each component the largest change of a logit in its block."""
         above, below, block = self.above, self.below, self.block
         size = len(self.supply)
         flow = self._flow(levels)
@@ -247,8 +247,8 @@ class _FlowProblem:
         return step, change[block]
 
 
+# The smallest positive eigenvalue of D^{-½} L D^{-½} for the edges of one block, D = root².
 def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
-    """The smallest positive eigenvalue of D^{-½} L D^{-½} for the edges of one block, D = root²."""
     members, row = np.unique(np.concatenate([above, below]), return_inverse=True)  # components of the block
     top, bottom = np.split(row, 2)  # the rows of the matrix that each edge joins
     scale = root[members]
@@ -348,9 +348,8 @@ def find_zero_multipliers(directions: Float64, target: Float64) -> Bool:
     return np.asarray(program.x[size:] < 0.5 * smallest)
 
 
+# The y that minimises Σ e^{ln κ − a·y} + target·y over the edges a, and the remaining gradient.
 def _minimise_embedded(directions: Float64, log_kappa: Float64, target: Float64) -> tuple[Float64, float]:
-    """The y that minimises Σ e^{ln κ − a·y} + target·y over the edges a, and the remaining gradient."""
-
     def flow_at(point: Float64) -> Float64:
         return np.exp(np.clip(log_kappa - directions @ point, -700, 700))  # finite in float64
 

@@ -116,8 +116,8 @@ def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64,
     return bounds
 
 
+# The largest eigenvalue in any block; blocks with the highest bounds are examined first.
 def _find_largest_curvature(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
-    """The largest eigenvalue in any block; blocks with the highest bounds are examined first."""
     bounds = _rough_bounds(problem, probabilities, block)
     largest = 0.0
     for index in np.argsort(-bounds, kind="stable"):
@@ -128,14 +128,14 @@ def _find_largest_curvature(problem: LuceProblem, probabilities: Float64, block:
     return largest
 
 
+# Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive).
 def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) -> Float64:
-    """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
     n_blocks = int(block.max(initial=-1)) + 1
     return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), n_blocks, least=0.0)
 
 
+# The largest eigenvalue of Σ count (diag p − p pᵀ) among these alternatives, or slightly more.
 def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int64) -> float:
-    """The largest eigenvalue of Σ count (diag p − p pᵀ) among these alternatives, or slightly more."""
     size = len(members)
     row_of = np.full(problem.n_alternatives, size)  # of each alternative; ``size`` for those of other blocks
     row_of[members] = np.arange(size)

@@ -97,8 +97,8 @@ class WritingExplanation(Explanation):
     writes: Mapping[int, int] = field(default_factory=dict[int, int])
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
+    # The text, the probability and the keys of each written token, most probable first.
     def _written_rows(self) -> list[tuple[str, float, str]]:
-        # The text, the probability and the keys of each written token, most probable first
         writers: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             writers.setdefault(token, []).append(self.name(key))
@@ -233,8 +233,8 @@ class WritingAutomaton(Tabular, Attention):
             token_name=names,
         )
 
+    # The token counts of the samples that are scored: those whose label some key writes.
     def _reachable(self, samples: Samples) -> Bags:
-        # The token counts of the samples that are scored: those whose label some key writes
         n_writers = count_writers(self.writing.read(samples), self.writing)
         reached = samples.take(n_writers > 0)
         if not len(reached):
@@ -243,10 +243,10 @@ class WritingAutomaton(Tabular, Attention):
             )
         return count_all_tokens(reached)
 
+    # The `n` tokens after the prompt, and how many of them were drawn without evidence.
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        # The `n` tokens after the prompt, and how many of them were drawn without evidence
         context = list(prompt)
         n_without_evidence = 0
         for _ in range(n):
@@ -278,14 +278,14 @@ class WritingAutomaton(Tabular, Attention):
             f".reads.plot({query})"
         )
 
+    # The token ids of a context, the prediction of the keys that are read, and the names of tokens.
     def _predict_keys(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
-        # The token ids of a context, the prediction of the keys that are read, and the names of tokens
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
+# The values of a result in the fields of its base class.
 def _fields_of(base: Any, result: Any) -> dict[str, Any]:
-    # The values of a result in the fields of its base class
     return {field.name: getattr(result, field.name) for field in fields(base)}
 
 
@@ -318,7 +318,7 @@ def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchP
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    # Write the run of `reads`, with the record `writes.json` that :func:`open_writing` reads
+    """Write the run of `reads`, with the record `writes.json` that :func:`open_writing` reads."""
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,
@@ -333,7 +333,7 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
-    # The automaton of a head that writes, from an open run; errors in `writes.json` name the folder
+    """The automaton of a head that writes, from an open run; errors in `writes.json` name the folder."""
     record: Any = run.run.records[WRITES]
     with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))

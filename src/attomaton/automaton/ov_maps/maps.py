@@ -125,8 +125,8 @@ class Writing:
         order = order_pairs(sample, keys, max(len(bags.samples), MAX_TOKENS))
         return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[row[order]])
 
+    # The keys that each token offers, later ways first, and the index of the token of each key.
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
-        """The keys that each token offers, later ways first, and the index of the token of each key."""
         # Rows are tokens. Columns are ways in descending order, so the last column is the first way.
         in_vocabulary = tokens < self.n_tokens
         is_offered = np.zeros((len(tokens), self.n_ways), bool)
@@ -161,7 +161,7 @@ class KeyNames:
 
 
 def check_named(writes: Any) -> Writes:
-    # The argument `writes` itself; a text must be the name of a map
+    """The argument `writes` itself; a text must be the name of a map."""
     if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise errors.UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
@@ -171,7 +171,7 @@ def check_named(writes: Any) -> Writes:
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    # A map of tokens to tokens from a JSON file
+    """A map of tokens to tokens from a JSON file."""
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
@@ -193,7 +193,7 @@ def _is_token(token: Any) -> bool:
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    # The map that a user names or gives; samples and vocabulary are those of the corpus
+    """The map that a user names or gives; samples and vocabulary are those of the corpus."""
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)

@@ -98,12 +98,12 @@ def _find_components(components: Components, queries: Int32, keys: Int32) -> tup
 
 
 def find_writers(keys: Samples, writing: Writing) -> Writers:
-    # The samples whose label some key writes; contexts are keys, labels are tokens
+    """The samples whose label some key writes; contexts are keys, labels are tokens."""
     return _mark_writers(keys.take(count_writers(keys, writing) > 0), writing)
 
 
 def count_writers(keys: Samples, writing: Writing) -> Int64:
-    # The number of keys of each context that write the label, shape (n_samples,), in bounded memory
+    """The number of keys of each context that write the label, shape (n_samples,), in bounded memory."""
     counts = (_mark_writers(chunk, writing).n_writers for chunk in keys.chunks(CHUNK_VALUES))
     return np.concatenate([np.zeros(0, np.int64), *counts])
 

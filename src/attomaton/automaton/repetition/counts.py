@@ -112,8 +112,8 @@ def count_prompt(indices: Int64, n_tokens: int) -> Float64:
     return np.bincount(indices, minlength=n_tokens).astype(np.float64)
 
 
+# The counts of the tokens in one text at these lengths, shape (n_lengths, K).
 def _count_text(odds: Odds, prompt: Int64, lengths: Int64, rng: np.random.Generator) -> Float64:
-    # The counts of the tokens in one text at these lengths, shape (n_lengths, K)
     table = np.ascontiguousarray(odds.among())
     counts = count_prompt(prompt, len(odds.tokens))  # `append_tokens` adds to it
     last = int(prompt[-1])

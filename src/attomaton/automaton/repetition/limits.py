@@ -138,9 +138,9 @@ def find_limit(odds: Float64, shares: Float64, budget: flow.Budget | None = None
     return uncertified
 
 
+# The limit with at most these winners, if it is near `shares` and may attract them; otherwise None.
+# Newton's method may shrink a share to almost 0: that token is no winner, and the rest is solved again.
 def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
-    # The limit with at most these winners, if it is near `shares` and may attract them; otherwise None.
-    # Newton's method may shrink a share to almost 0: that token is no winner, and the rest is solved again.
     refined = np.where(winners, shares, 0.0)
     while True:
         alive = refined > FADED_SHARE
@@ -163,8 +163,8 @@ def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None
     return limit if is_fixed and is_near and not repels else None
 
 
+# Newton's method on ρ = 1 over winners, with shares that sum to 1; None if a share leaves (0, 2).
 def _solve_winners(odds: Float64, shares: Float64) -> Float64 | None:
-    """Newton's method on ρ = 1 over winners, with shares that sum to 1; None if a share leaves (0, 2)."""
     if not (odds > 0).any(axis=1).all():
         return None
     for _ in range(NEWTON_STEPS):
@@ -217,9 +217,9 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
     )
 
 
+# The largest real part of an eigenvalue of the matrix that the module docstring makes from A.
+# From here on, the indices are those of the winners and of the tied tokens Z.
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    # The largest real part of an eigenvalue of the matrix that the module docstring makes from A.
-    # From here on, the indices are those of the winners and of the tied tokens Z.
     involved = (shares > 0) | tied
     odds = odds[np.ix_(involved, involved)]
     shares = shares[involved]
@@ -240,16 +240,16 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
     return float(np.linalg.eigvals(bounding).real.max())
 
 
+# Whether all x + sv are stationary for some v ≠ 0: Σ v = 0, w v = 0, Σ_i v_i w_ij / Σ_l x_l w_il = 0.
 def _is_on_line(odds: Float64, shares: Float64) -> bool:
-    """Whether all x + sv are stationary for some v ≠ 0: Σ v = 0, w v = 0, Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
     scaled = odds / (odds @ shares)[:, None]
     system = np.vstack([scaled, scaled.T, np.ones(len(shares))])
     values: Any = np.linalg.svd(system, compute_uv=False)
     return bool(values[-1] <= TIED_EXPONENT)
 
 
+# The largest real part of an eigenvalue of the flow on the winners, along shares that sum to 1.
 def _find_rate(odds: Float64, shares: Float64) -> float:
-    """The largest real part of an eigenvalue of the flow on the winners, along shares that sum to 1."""
     if len(shares) == 1:
         return -np.inf
     if len(flow.find_classes(odds)) > 1:
@@ -260,8 +260,8 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
     return float(values.max())
 
 
+# Which fading tokens follow recurring tokens from which no winner can be next, shape (K,).
 def _find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
-    """Which fading tokens follow recurring tokens from which no winner can be next, shape (K,)."""
     no_winner_next = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     recurs: Bool = ~winners & (exponents > 0)
     astray = np.zeros(len(winners), np.bool_)

@@ -109,9 +109,9 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
     return sorted(cycles)
 
 
+# Paths that start at their lowest token, each with whether it closes to a cycle without any choice.
+# `levels[i, j]` is the level of j under i. In a cycle, each token ranks the next one above all others.
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    # Paths that start at their lowest token, each with whether it closes to a cycle without any choice.
-    # `levels[i, j]` is the level of j under i. In a cycle, each token ranks the next one above all others.
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:
@@ -128,8 +128,8 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
                 waiting.append(((*path, token), may_follow))
 
 
+# Whether a level is finite and above others by more than a tie.
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
-    # Whether a level is finite and above others by more than a tie
     with np.errstate(invalid="ignore"):
         return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 
@@ -145,10 +145,10 @@ def next_windows(odds: Odds, state: WindowTokens, window: int) -> dict[WindowTok
     }
 
 
+# The probability of each cycle, and the mean number of tokens before it; None for too many windows.
 def _absorb(
     odds: Odds, start: WindowTokens, window: int, cycles: list[WindowTokens]
 ) -> tuple[Float64, float] | None:
-    """The probability of each cycle, and the mean number of tokens before it; None for too many windows."""
     cycle_of_tokens = {frozenset(cycle): index for index, cycle in enumerate(cycles)}
     most_windows = min(MOST_WINDOWS, MOST_WINDOW_TOKENS // window)
     number_of = {start: 0}  # by window, in order of discovery
@@ -168,10 +168,10 @@ def _absorb(
     return _solve_absorption(number_of, steps, cycle_of_tokens)
 
 
+# Whether a text with this window stays in one cycle: for a whole window each token has one successor.
 def _is_caught(
     odds: Odds, state: WindowTokens, window: int, cycle_of_tokens: dict[frozenset[int], int]
 ) -> bool:
-    # Whether a text with this window stays in one cycle: for a whole window each token has one successor
     tokens = frozenset(state)
     if tokens not in cycle_of_tokens:
         return False
@@ -183,14 +183,14 @@ def _is_caught(
     return True
 
 
+# The result of `_absorb` from windows and steps; None if float64 is not precise enough.
+# The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
+# The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
 def _solve_absorption(
     number_of: dict[WindowTokens, int],
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    # The result of `_absorb` from windows and steps; None if float64 is not precise enough.
-    # The mean numbers of visits v solve v = e_start + Pᵀ v, where rows of P are 0 for windows in a cycle.
-    # The visits of windows in a cycle add up to its probability, all others to the mean number of tokens.
     from scipy.sparse import diags_array, eye_array  # slow to import
     from scipy.sparse.linalg import gmres, spsolve
 

@@ -73,8 +73,8 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
     return Odds(tokens.astype(np.int32), levels, scores, names), indices.astype(np.int64)
 
 
+# The levels and the scores of :class:`Odds` among these tokens, both of shape (K, K).
 def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
-    # The levels and the scores of :class:`Odds` among these tokens, both of shape (K, K)
     shape = len(tokens), len(tokens)
     if isinstance(layer, Automaton):
         nodes = layer.look_up(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
@@ -90,8 +90,8 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
     return np.where(positive, 0.0, -np.inf), scores
 
 
+# The probability of each token under each query in a context that has each token once, shape (K, K).
 def _probabilities_once(layer: Attention, tokens: Int32) -> Float64:
-    # The probability of each token under each query in a context that has each token once, shape (K, K)
     size = len(tokens)
     # context i has token i at the end, as the query
     contexts = np.array([np.append(np.delete(tokens, index), tokens[index]) for index in range(size)])

@@ -126,8 +126,8 @@ class Winners(Tabular):
             blocks.append(Grid(f"Limit {number}: {limit}", ["token", "share", "grows like"], rows))
         return blocks
 
+    # The text of the token with this index in `odds.tokens`.
     def _name(self, index: int) -> str:
-        # The text of the token with this index in `odds.tokens`
         return self.odds.name(int(self.odds.tokens[index]))
 
     @property
@@ -307,8 +307,8 @@ def winners(
     return Winners(odds, indices, tuple(limits), len(ends), unsettled, settled, len(classes))
 
 
+# Starting shares of shape (n_tokens,): first one token has 90 %, each in turn; then random shares.
 def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    # Starting shares of shape (n_tokens,): first one token has 90 %, each in turn; then random shares
     if n_tokens == 1:  # its share is 1
         return
     for number in range(n_starts if n_tokens > 2 else min(n_starts, 2)):
@@ -320,16 +320,16 @@ def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iter
             yield np.maximum(rng.dirichlet(np.ones(n_tokens)), 1e-6)
 
 
+# The shares moved a little in a random direction, and in the opposite direction.
 def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
-    """The shares moved a little in a random direction, and in the opposite direction."""
     if len(shares) == 1:
         return []
     shift = NUDGE * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
     return [nudged / nudged.sum() for nudged in (shares * np.exp(shift), shares * np.exp(-shift))]
 
 
+# The limit from `shares` (n_tokens,) of some tokens, judged among all tokens of the table.
 def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: Budget) -> Limit | None:
-    # The limit from `shares` (n_tokens,) of some tokens, judged among all tokens of the table
     limit = find_limit(table[np.ix_(tokens, tokens)], shares, budget)
     if limit is None:
         return None
@@ -338,21 +338,21 @@ def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: B
     return judge_limit(table, of_all)
 
 
+# Whether two limits were found and are close to each other.
 def _is_near(first: Limit | None, second: Limit | None) -> bool:
-    # Whether two limits were found and are close to each other
     if first is None or second is None:
         return False
     return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)
 
 
+# Append a limit, unless none was found or an equal one is in the list.
 def _add_limit(limits: list[Limit], new: Limit | None) -> None:
-    # Append a limit, unless none was found or an equal one is in the list
     if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME_LIMIT for limit in limits):
         limits.append(new)
 
 
+# How the count of a token grows with the length t of the text, as text.
 def _describe_growth(limit: Limit, token: int) -> str:
-    # How the count of a token grows with the length t of the text, as text
     exponent = limit.decided[token]
     if np.isnan(exponent):
         return "not determined"

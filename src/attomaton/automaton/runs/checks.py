@@ -30,8 +30,8 @@ def check_rows(tables: Mapping[str, pa.Table], queries: Int64, counts: Mapping[s
             raise MismatchedParts("the components in the table nodes differ from the index")
 
 
+# The number of components of each query: 1 plus the highest local number among its nodes.
 def _count_components(local: Int32, n_nodes: Int64) -> Int64:
-    """The number of components of each query: 1 plus the highest local number among its nodes."""
     counts = np.zeros(len(n_nodes), np.int64)  # by query
     filled = n_nodes > 0
     if filled.any():  # reduceat cannot take empty runs, so queries without nodes are left out

@@ -232,8 +232,8 @@ def _share_of(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
+# The largest components of several tokens, largest first; of equal size, those with more evidence.
 def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
-    """The largest components of several tokens, largest first; of equal size, those with more evidence."""
     # `evidence` is the total support of the edges of each node; None to count it.
     if not len(components) or components.sizes.max() < 2:
         return ()

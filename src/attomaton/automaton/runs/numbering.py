@@ -35,8 +35,8 @@ def order_to_store(components: Components, multiplier: Float64) -> pa.Table:
     return make_table(ORDER_STORED, {**order, **local, "query": query, "multiplier": multiplier})
 
 
+# ``first`` of each query, shape (n_tokens + 1,).
 def _first_components(components: Components) -> Int64:
-    """``first`` of each query, shape (n_tokens + 1,)."""
     return sorted_borders(components.query_of, components.edges.n_tokens)
 
 

@@ -57,8 +57,8 @@ def count_hard_rows(components: Components, gathered: Gathered | None = None) ->
     return make_table(HARD_INDEX_SCHEMA, {"query": queries, **counts})
 
 
+# For each table of the hard side the query of each row, ascending.
 def _query_of_row(components: Components) -> dict[str, Integers]:
-    """For each table of the hard side the query of each row, ascending."""
     return {
         "nodes": components.query_of_node,
         "components": components.query_of,

@@ -99,8 +99,8 @@ class HardStage:
             "tally": asdict(tally_components(components, gathered)),
         }
 
+    # The components of a partition; without edges, but with sums over them, if it is large.
     def _components(self, number: int) -> tuple[Components, Gathered | None]:
-        """The components of a partition; without edges, but with sums over them, if it is large."""
         if self.edges.sizes[number] > MOST_LOADED_EDGES:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
@@ -155,8 +155,8 @@ class SoftStage:
             "choices": counts,
         }
 
+    # The choices of a partition inside its ties; the queries with choices, and the number of each.
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a partition inside its ties; the queries with choices, and the number of each."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -224,8 +224,8 @@ class FinishedStages:
             about=about,
         )
 
+    # The table, the number of the partition, the path and the manifest entry of each file.
     def _files(self) -> Iterator[tuple[str, int, Path, Mapping[str, Any]]]:
-        """The table, the number of the partition, the path and the manifest entry of each file."""
         for table, counted in (("edges", self.edges), ("choices", self.choices)):
             for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):
                 yield table, number, path, entry

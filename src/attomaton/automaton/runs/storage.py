@@ -151,17 +151,17 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
     return min(valid, default=None)
 
 
+# Name the files whose content was refused, at the beginning of the message.
 @contextmanager
 def _explained_as(files: str) -> Generator[None]:
-    """Name the files whose content was refused, at the beginning of the message."""
     try:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{files}: {error}") from error
 
 
+# The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite.
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite."""
     # Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
     if record.keys() != kinds.keys():
         raise ValueError(f"a record in manifest.json does not have exactly the fields {', '.join(kinds)}")
@@ -176,8 +176,8 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
     return dict(record)
 
 
+# The argument ``weights`` of a solution, if the run was learned with embeddings; otherwise none.
 def _read_weights(run: Run, side: str) -> dict[str, NDArray[Any]]:
-    """The argument ``weights`` of a solution, if the run was learned with embeddings; otherwise none."""
     if not run.arrays:
         return {}
     if f"{side}/weights" not in run.arrays:

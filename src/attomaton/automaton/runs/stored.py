@@ -94,8 +94,8 @@ class StoredRun:
                 values[pairs] = block_values
         return scores
 
+    # Blocks of the distinct queries, ascending, each with the indices of the pairs that have them.
     def _blocks_of_pairs(self, queries: Integers) -> Iterator[tuple[Int64, Int64]]:
-        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them."""
         # `queries` has the query of each pair; pairs with a query outside the vocabulary are left out.
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         by_query = in_vocabulary[np.argsort(queries[in_vocabulary], kind="stable")]
@@ -201,15 +201,15 @@ class StoredRun:
         """The whole run, read into memory once."""
         return self.read_solved(np.arange(self.n_tokens))
 
+    # Winners, losers and supports of the edges of one query, a few row groups at a time.
     def _edges_of(self, query: int) -> Iterator[Edges]:
-        """Winners, losers and supports of the edges of one query, a few row groups at a time."""
         for table in self.tables["edges"].scan(query):
             with self._explained():
                 check_batch("edges", table, np.array([query]), self.counts)
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
+    # The nodes of ascending queries; those of a single query are cached.
     def _nodes_of(self, queries: Int64) -> Nodes:
-        """The nodes of ascending queries; those of a single query are cached."""
         if len(queries) != 1:
             return self._read_nodes(queries)
         return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
@@ -224,9 +224,9 @@ class StoredRun:
             check_rising(pack_pairs(query, token), "the nodes, sorted by query and token,")
         return Nodes(query, token, number + self._first[query], hard, soft, self.n_tokens)
 
+    # The number of the first component of each query over all queries, shape (n_tokens + 1,).
     @cached_property
     def _first(self) -> Int64:
-        """The number of the first component of each query over all queries, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
@@ -248,8 +248,8 @@ def open_run(path: str | AnyPath) -> StoredRun:
         return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
 
 
+# The tables of the run by name, after a check that the partitions divide all queries among them.
 def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
-    """The tables of the run by name, after a check that the partitions divide all queries among them."""
     borders = np.array(run.manifest["borders"], np.int64)
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens

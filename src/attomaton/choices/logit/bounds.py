@@ -122,8 +122,8 @@ def lowest_height(target: Float64, dying: DyingSituations, point: Float64, level
     return None
 
 
+# A multiple of the point where Σ N log P reaches the limit, within a factor of two of the nearest.
 def _find_start(dying: DyingSituations, point: Float64, limit: float) -> Float64 | None:
-    """A multiple of the point where Σ N log P reaches the limit, within a factor of two of the nearest."""
     for _ in range(DOUBLINGS):
         if dying.measure(point).log_probability >= limit:
             break
@@ -168,14 +168,13 @@ class PricedMinimum(NamedTuple):
     error: float | None  # how far the value may be above the minimum; None if it was not reached
 
 
+# Minimise target·w − price · Σ N log P(w) by Newton's method.
+#
+# The minimum counts as not reached if Σ N log P falls below ``least`` and stays there: the price is too
+# low, and nothing bounds the contrast from below.
 def _minimise(
     target: Float64, price: float, dying: DyingSituations, point: Float64, least: float
 ) -> PricedMinimum:
-    """Minimise target·w − price · Σ N log P(w) by Newton's method.
-
-    The minimum counts as not reached if Σ N log P falls below ``least`` and stays there: the price is too
-    low, and nothing bounds the contrast from below.
-    """
     here = dying.measure(point)
     n_low = 0  # steps in a row below ``least``
     for _ in range(BOUND_STEPS):
@@ -199,10 +198,10 @@ def _minimise(
     return PricedMinimum(point, here.log_probability, None)
 
 
+# The step, what the quadratic model gains by it (twice), and whether it solves the model.
 def _find_newton_step(
     target: Float64, price: float, dying: DyingSituations, here: FaceProbabilities
 ) -> tuple[Float64, float, bool]:
-    """The step, what the quadratic model gains by it (twice), and whether it solves the model."""
     weight = dying.totals[dying.situation] * here.rows
     gradient = target - price * (dying.slopes.T @ weight)
     first_rows = np.flatnonzero(np.diff(dying.situation, prepend=-1))
@@ -218,8 +217,8 @@ def _find_newton_step(
     return step, float(-gradient @ step), is_exact
 
 
+# The length of the step, at most 1, at which no row rises too far.
 def _limit_length(dying: DyingSituations, point: Float64, step: Float64) -> float:
-    """The length of the step, at most 1, at which no row rises too far."""
     rise = -(dying.slopes @ step)
     room = LARGEST_RISE + np.maximum(FAR_BEHIND - (dying.start - dying.slopes @ point), 0.0)
     return min(1.0, float((room / np.maximum(rise, 1e-300)).min()))

@@ -65,8 +65,8 @@ def centre_columns(matrix: Any) -> tuple[Any, Centring]:
     return centred, centring
 
 
+# The far columns with a constant that is nowhere zero where they are not; the smallest such constant.
 def _find_centring(matrix: Any) -> Centring:
-    """The far columns with a constant that is nowhere zero where they are not; the smallest such constant."""
     far = [column for column in range(matrix.shape[1]) if _is_far(matrix, column)]
     constants = [column for column in range(matrix.shape[1]) if far and _is_constant(matrix, column)]
     if not constants:
@@ -85,8 +85,8 @@ def _find_centring(matrix: Any) -> Centring:
     return Centring(columns, np.array(constants)[best[use]], centres)
 
 
+# Whether the values of a column differ, but are within a factor of two of each other.
 def _is_far(matrix: Any, column: int) -> bool:
-    """Whether the values of a column differ, but are within a factor of two of each other."""
     for n_rows in (SAMPLE, None):
         size = np.abs(_entries(matrix, column, n_rows))
         least, most = size.min(initial=np.inf), size.max(initial=0.0)
@@ -100,8 +100,8 @@ def _is_constant(matrix: Any, column: int) -> bool:
     return len(values) > 0 and bool((np.abs(values) == 1).all())
 
 
+# The entries of a column that are not zero; of a dense matrix, those of the first ``n_rows`` rows.
 def _entries(matrix: Any, column: int, n_rows: int | None = None) -> Float64:
-    """The entries of a column that are not zero; of a dense matrix, those of the first ``n_rows`` rows."""
     if issparse(matrix):
         values: Any = matrix.data[matrix.indptr[column] : matrix.indptr[column + 1]]
     else:

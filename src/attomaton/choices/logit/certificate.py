@@ -176,8 +176,8 @@ def certify(
     return certificate, at_beta.covariance
 
 
+# The largest component of a difference outside its span; at least the cut if it is not rounding.
 def _measure_outside(problem: ChoiceProblem, dying: Bool, finite: Span, identified: Span) -> float:
-    """The largest component of a difference outside its span; at least the cut if it is not rounding."""
     for span, face in ((finite, ~dying), (identified, np.ones_like(dying))):
         if span.leak > 0 and not has_rank(problem, face, span.rank):
             return max(finite.leak, identified.leak, CUT)
@@ -266,8 +266,8 @@ class Spectrum(NamedTuple):
         return step
 
 
+# The spectrum in scaled coordinates, or if it is ill-posed there, where H has the diagonal 1.
 def _find_spectrum(problem: ChoiceProblem, probability: Float64, finite: Span) -> Spectrum:
-    """The spectrum in scaled coordinates, or if it is ill-posed there, where H has the diagonal 1."""
     information = problem.information(probability)
     basis = finite.basis
     matrix = basis.T @ information @ basis
@@ -286,10 +286,10 @@ def _find_spectrum(problem: ChoiceProblem, probability: Float64, finite: Span) -
     return Spectrum(singular[::-1] ** 2, right[::-1].T, basis, scale, matrix, rows)
 
 
+# Measure the Newton step on the graph of games, with a bound on the errors of solver and rounding.
 def _prove_on_graph(
     problem: ChoiceProblem, face: Bool | None, utilities: Float64, probability: Float64
 ) -> StepProof:
-    """Measure the Newton step on the graph of games, with a bound on the errors of solver and rounding."""
     curvature = problem.curvature(probability)
     gradient = problem.gradient(problem.residuals(probability))
     step = curvature.solve(gradient)
@@ -300,10 +300,10 @@ def _prove_on_graph(
     return StepProof(decrement, curvature.least, fall, None)
 
 
+# A bound on how far a step u lowers an alternative, if r = g − H u has ‖r‖_{H⁺} ≤ ``error``.
 def _bound_fall(
     problem: ChoiceProblem, face: Bool | None, probability: Float64, step: Float64, error: float
 ) -> float:
-    """A bound on how far a step u lowers an alternative, if r = g − H u has ‖r‖_{H⁺} ≤ ``error``."""
     # the exact step lowers it by at most ‖r‖_{H⁺} / √(N p) more, because H ⪰ N p (x − x̄)(x − x̄)ᵀ
     fall, lowest = measure_fall(problem, face, probability, problem.utilities(step))
     fall += error / np.sqrt(max(lowest * float(problem.totals.min(initial=1.0)), 1e-300))

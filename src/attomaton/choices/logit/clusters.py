@@ -124,8 +124,8 @@ class ClusterErrors:
     def n_clusters(self) -> int:
         return int(self.clusters.max(initial=-1)) + 1
 
+    # Standard errors and degrees of freedom; NaN where there is none.
     def _spread(self, contrasts: Float64, form: ContrastForm) -> Spread:
-        """Standard errors and degrees of freedom; NaN where there is none."""
         white = self.problem.scaled(contrasts) @ self._root
         independent = form.products(white, white)
         if self.n_clusters < FEWEST_CLUSTERS:
@@ -139,10 +139,10 @@ class ClusterErrors:
         unknown = (alone > MOST_ALONE * independent) | (independent <= 0.0)
         return Spread(np.where(unknown, np.nan, np.sqrt(variance)), np.where(unknown, np.nan, degrees))
 
+    # Tr Ω² (or a bound), and the share of |c|² that depends on one cluster alone.
     def _measure_omega(
         self, white: Float64, independent: Float64, form: ContrastForm
     ) -> tuple[Float64, Float64]:
-        """Tr Ω² (or a bound), and the share of |c|² that depends on one cluster alone."""
         n_heavy, n_coordinates = len(self._heavy), white.shape[1]
         n_products = n_heavy * n_coordinates * min(n_heavy, n_coordinates) * independent.size
         is_exact = n_products <= MOST_PRODUCTS
@@ -157,9 +157,9 @@ class ClusterErrors:
         light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - sums.omega, 0.0)
         return square_trace + light * (independent + 2.0 * (sums.diagonal - sums.omega)), sums.alone
 
+    # R with R Rᵀ = H⁻¹ on the span, shape (n_parameters, n_coordinates): c = Rᵀ f.
     @cached_property
     def _root(self) -> Float64:
-        """R with R Rᵀ = H⁻¹ on the span, shape (n_parameters, n_coordinates): c = Rᵀ f."""
         information = self.basis.T @ self.problem.information(self.probability) @ self.basis
         factor = linalg.cholesky(information, lower=True)
         return linalg.solve_triangular(factor, self.basis.T, lower=True).T
@@ -183,9 +183,9 @@ class ClusterErrors:
         leverage: Any = np.bincount(self.clusters, traces, self.n_clusters)
         return leverage > LIGHT
 
+    # The heavy clusters in the order of their numbers.
     @cached_property
     def _heavy(self) -> list[HeavyCluster]:
-        """The heavy clusters in the order of their numbers."""
         by_cluster = np.argsort(self.clusters, kind="stable")
         borders = np.searchsorted(self.clusters[by_cluster], np.arange(self.n_clusters + 1))
         return [
@@ -193,8 +193,8 @@ class ClusterErrors:
             for number in np.flatnonzero(self._is_heavy).tolist()
         ]
 
+    # The cluster of these situations, whose score CR2 multiplies by 1/√(1 − λ) along v.
     def _correct_score(self, situations: Int64) -> HeavyCluster:
-        """The cluster of these situations, whose score CR2 multiplies by 1/√(1 − λ) along v."""
         values, vectors, score = self._decompose(situations)
         positive = values > LEAST_EIGENVALUE
         values, vectors = np.minimum(values[positive], 1.0), vectors[:, positive]
@@ -202,8 +202,8 @@ class ClusterErrors:
         scaling = np.where(excess > ALONE, 1.0 / np.sqrt(np.maximum(excess, ALONE)) - 1.0, -1.0)
         return HeavyCluster(values, vectors, score + vectors @ (scaling * (vectors.T @ score)))
 
+    # Eigenvalues and eigenvectors of M_g, and the score, of the cluster of these situations.
     def _decompose(self, situations: Int64) -> tuple[Float64, Float64, Float64]:
-        """Eigenvalues and eigenvectors of M_g, and the score, of the cluster of these situations."""
         n_coordinates, sizes = self._root.shape[1], np.diff(self.problem.situations.starts)
         if sizes[situations].sum() <= n_coordinates:  # few rows: from the rows, which keeps more digits
             rows, score = self._weigh_rows(situations)
@@ -218,8 +218,8 @@ class ClusterErrors:
         values, vectors = np.linalg.eigh(gram)
         return values, vectors, score
 
+    # √(N p) (x − x̄) of the rows of these situations, and their score, in white coordinates.
     def _weigh_rows(self, situations: Int64) -> tuple[Float64, Float64]:
-        """√(N p) (x − x̄) of the rows of these situations, and their score, in white coordinates."""
         problem = self.problem
         starts, ends = problem.situations.starts[situations], problem.situations.starts[situations + 1]
         sizes = ends - starts
@@ -231,30 +231,30 @@ class ClusterErrors:
         weighted = np.sqrt(totals * probability) * (values - np.repeat(means, sizes, axis=0))
         return weighted, self._residuals[rows] @ values
 
+    # Σ_g s_g s_gᵀ with CR2, in white coordinates.
     @cached_property
     def _meat(self) -> Float64:
-        """Σ_g s_g s_gᵀ with CR2, in white coordinates."""
         is_heavy = self.problem.situations.spread(self._is_heavy[self.clusters])
         light = self._square_scores(np.where(is_heavy, 0.0, self._residuals), self.clusters)
         heavy = np.array([cluster.score for cluster in self._heavy]).reshape(len(self._heavy), len(light))
         return light + heavy.T @ heavy
 
+    # The meat of independent choices; None where it equals the information.
     @cached_property
     def _single_meat(self) -> Float64 | None:
-        """The meat of independent choices; None where it equals the information."""
         return None if self.single is None else self._square_scores(*self.single)
 
+    # Σ s sᵀ over the scores s of groups of situations (None: of situations), without CR2.
     def _square_scores(self, residuals: Float64, groups: Int64 | None) -> Float64:
-        """Σ s sᵀ over the scores s of groups of situations (None: of situations), without CR2."""
         scale = self.problem.scale
         plain = self.problem.rows.scores(residuals, groups) / np.outer(scale, scale)
         return self._root.T @ plain @ self._root
 
 
+# The terms of a cluster in the sums; ``is_exact`` says that all of Ω is computed.
 def _cluster_terms(
     cluster: HeavyCluster, white: Float64, form: ContrastForm, *, is_exact: bool
 ) -> ClusterSums:
-    """The terms of a cluster in the sums; ``is_exact`` says that all of Ω is computed."""
     projected = white @ cluster.eigenvectors
     weighted = projected * cluster.eigenvalues
     omega = form.products(weighted, projected)
@@ -263,8 +263,8 @@ def _cluster_terms(
     return ClusterSums(omega, diagonal, omega * (omega if is_exact else diagonal), alone)
 
 
+# The quadratic form cᵀ A c of a matrix A.
 def _quadratic(white: Float64, matrix: Float64, form: ContrastForm) -> Float64:
-    """The quadratic form cᵀ A c of a matrix A."""
     values, vectors = np.linalg.eigh(matrix)
     rotated = white @ vectors
     return form.products(rotated * np.maximum(values, 0.0), rotated)

@@ -90,8 +90,8 @@ class Cone:
                 return None
         return None if is_free.all() else ~is_free[unit_of_row]
 
+    # The least target·w over w in the cone and the unit box, by a linear program with rows added.
     def _lowest(self, target: Float64) -> Lowest:
-        """The least target·w over w in the cone and the unit box, by a linear program with rows added."""
         from scipy.optimize import nnls  # takes long to import
 
         units = self.units

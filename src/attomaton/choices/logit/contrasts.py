@@ -109,8 +109,8 @@ class Contrast:
         words = f"{self.label}: {self._describe()}"
         return words if self.certified else f"{words} (differences below 1e-8 count as 0)"
 
+    # The contrast in a sentence, without its label.
     def _describe(self) -> str:
-        """The contrast in a sentence, without its label."""
         if self.kind is ContrastKind.FINITE:
             robust = "" if self.robust_error is None else f", robust {self.robust_error:.3f}"
             error = "no s.e." if self.standard_error is None else f"s.e. {self.standard_error:.3f}"

@@ -121,9 +121,9 @@ class GraphCurvature:
         least = 1.0 / (self._row_sums * float(self._degree.max(initial=1e-300)))
         return min(least, self._least_of_wide) if len(self._corner) else least
 
+    # A lower bound on the nonzero eigenvalues of the scaled S, rounding included.
     @cached_property
     def _least_of_wide(self) -> float:
-        """A lower bound on the nonzero eigenvalues of the scaled S, rounding included."""
         spectrum = self._wide
         forms = [self._bound_form(column, column) for column in spectrum.remainder.T]
         error_of_shift = float((forms / spectrum.scale**2).sum())
@@ -143,13 +143,13 @@ class GraphCurvature:
             square += float((scaled**2).sum()) / max(self._least_of_wide, 1e-300)
         return square**0.5
 
+    # An upper bound on |aᵀ G⁻¹ b|.
     def _bound_form(self, left: Float64, right: Float64) -> float:
-        """An upper bound on |aᵀ G⁻¹ b|."""
         return self._row_sums * float(np.abs(left).sum()) * float(np.abs(right).max(initial=0.0))
 
+    # Eliminate the items; W − CᵀX − XᵀC + XᵀGX is S up to the square of the error of X.
     @cached_property
     def _wide(self) -> WideColumns:
-        """Eliminate the items; W − CᵀX − XᵀC + XᵀGX is S up to the square of the error of X."""
         shift = self._solve(self._border)
         image = self._grounded(shift)
         inner = self._corner - self._border.T @ shift - shift.T @ self._border + shift.T @ image
@@ -157,28 +157,28 @@ class GraphCurvature:
         values, vectors = linalg.eigh((inner + inner.T) / 2 / np.outer(scale, scale), check_finite=False)
         return WideColumns(shift, self._border - image, scale, values, vectors)
 
+    # The item with the largest degree in each component.
     @cached_property
     def _roots(self) -> Int64:
-        """The item with the largest degree in each component."""
         tails = np.repeat(np.arange(self._n_items), np.diff(self._adjacency.indptr))
         heads = self._adjacency.indices.astype(np.int64)
         component = connected_nodes(tails, heads, self._n_items, strongly=True)  # each edge goes both ways
         order = np.lexsort((-self._degree, component))
         return order[np.diff(component[order], prepend=-1) > 0]  # the first of each component
 
+    # The diagonal of G; 1 for an item without games.
     @cached_property
     def _diagonal(self) -> Float64:
-        """The diagonal of G; 1 for an item without games."""
         diagonal = self._degree.copy()
         diagonal[self._roots] *= 2.0
         return np.where(diagonal > 0, diagonal, 1.0)
 
+    # G times columns, shape (n_items, n_columns).
     def _grounded(self, columns: Float64) -> Float64:
-        """G times columns, shape (n_items, n_columns)."""
         return self._diagonal[:, None] * columns - self._adjacency @ columns
 
+    # G⁻¹ times columns, shape (n_items, n_columns).
     def _solve(self, right: Float64, goal: float = GOAL) -> Float64:
-        """G⁻¹ times columns, shape (n_items, n_columns)."""
         small = goal * np.abs(right).max(axis=0, initial=0.0)
         solution = np.zeros_like(right)
         for _ in range(MOST_SOLVES):
@@ -188,8 +188,8 @@ class GraphCurvature:
             solution = solution + self._approach(residual, small)
         return solution
 
+    # G⁻¹ times columns, with residuals up to ``small``, by conjugate gradients or by elimination.
     def _approach(self, right: Float64, small: Float64) -> Float64:
-        """G⁻¹ times columns, with residuals up to ``small``, by conjugate gradients or by elimination."""
         if "_factor" in vars(self):  # conjugate gradients failed before, as on a graph like a long chain
             return self._factor.solve(right)
         solution, residual = np.zeros_like(right), right.copy()
@@ -219,9 +219,9 @@ class GraphCurvature:
         options = {"SymmetricMode": True}
         return splu(matrix.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
+    # ρ, an upper bound on the row sums of G⁻¹; infinite without a proof.
     @cached_property
     def _row_sums(self) -> float:
-        """ρ, an upper bound on the row sums of G⁻¹; infinite without a proof."""
         vector = self._solve(np.ones((self._n_items, 1)), 0.25)  # v with G v ≥ ½: a rough solution will do
         top = float(vector.max(initial=0.0))
         image = self._grounded(vector)[:, 0] - 4 * BATTLE_ROUNDING * self._diagonal * top

@@ -62,8 +62,8 @@ def raw_complement(problem: ChoiceProblem, span: Span) -> Float64:
     return np.linalg.qr(problem.parameters(span.complement))[0]
 
 
+# Multipliers λ ≥ 0 and rows A with v = Aᵀ λ, the shortest v with d·v ≥ 1 for each row d of slopes.
 def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
-    """Multipliers λ ≥ 0 and rows A with v = Aᵀ λ, the shortest v with d·v ≥ 1 for each row d of slopes."""
     from scipy.optimize import nnls
 
     use = np.zeros(len(slopes), bool)

@@ -95,8 +95,8 @@ def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
     return rank_modulo(np.unique(differences, axis=0)) <= rank
 
 
+# The rows of a face whose differences to the reference are not zero.
 def _unequal_pairs(problem: ChoiceProblem, face: Bool | None = None) -> Int64:
-    """The rows of a face whose differences to the reference are not zero."""
     return np.flatnonzero(problem.pairs_of(face) & (problem.norms > 0))
 
 
@@ -154,8 +154,8 @@ def _subtract(row: Row, factor: Fraction, pivot_row: Row) -> Row:
     return [a - factor * b for a, b in zip(row, pivot_row, strict=True)] if factor else row
 
 
+# Whether the direction, projected exactly onto D₀ v = 0, raises all rows that die.
 def _raises_all(surviving: EchelonForm, dying_rows: list[Row], direction: Float64) -> bool:
-    """Whether the direction, projected exactly onto D₀ v = 0, raises all rows that die."""
     if not dying_rows:
         return True
     size = max(float(np.abs(direction).max()), 1e-300)
@@ -166,8 +166,8 @@ def _raises_all(surviving: EchelonForm, dying_rows: list[Row], direction: Float6
     return all(sum(map(Fraction.__mul__, row, exact)) > 0 for row in dying_rows)
 
 
+# Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
 def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
-    """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly."""
     # a floating-point λ with one-way multipliers of 1 or more is rounded; those of independent rows are then
     # solved for in fractions
     if not surviving:
@@ -195,8 +195,8 @@ def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
     return all(both or value > 0 for both, value in zip(both_ways, weight, strict=True))
 
 
+# Whether target = Σ λ g with λ ≥ 0, by the first phase of the simplex method with Bland's rule.
 def _is_in_cone(generators: list[Row], target: Row) -> bool:
-    """Whether target = Σ λ g with λ ≥ 0, by the first phase of the simplex method with Bland's rule."""
     # row k of the tableau is Σ λ g_k = target_k; its basis is an artificial variable, to be driven to 0
     tableau = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
     tableau = [row if row[-1] >= 0 else [-x for x in row] for row in tableau]  # right-hand sides of 0 or more
@@ -223,13 +223,13 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
         basis[leaving] = entering
 
 
+# Whether the target is not a combination of the rows.
 def _is_independent(rows: list[Row], target: Row) -> bool:
-    """Whether the target is not a combination of the rows."""
     return len(reduce_rows([*rows, target]).pivots) > len(reduce_rows(rows).pivots)
 
 
+# Whether all values are small multiples of ½.
 def _are_halves(values: Float64) -> bool:
-    """Whether all values are small multiples of ½."""
     return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
 
 
@@ -245,8 +245,8 @@ class DistinctPairs(NamedTuple):
         return [*self.surviving, *self.dying]
 
 
+# The distinct differences of ``rows``, as fractions.
 def _split_pairs(problem: ChoiceProblem, dying: Bool, rows: Int64) -> DistinctPairs:
-    """The distinct differences of ``rows``, as fractions."""
     differences = _exact_differences(problem, rows)
     dies = dying[rows]
     surviving, both_ways = _distinct(differences[~dies], problem.also_chosen[rows[~dies]])
@@ -254,8 +254,8 @@ def _split_pairs(problem: ChoiceProblem, dying: Bool, rows: Int64) -> DistinctPa
     return DistinctPairs(surviving, both_ways, lost)
 
 
+# The distinct rows as fractions, and whether any row equal to them goes both ways.
 def _distinct(rows: Float64, both_ways: Bool) -> tuple[list[Row], list[bool]]:
-    """The distinct rows as fractions, and whether any row equal to them goes both ways."""
     if not len(rows):
         return [], []
     values, number = np.unique(rows, axis=0, return_inverse=True)

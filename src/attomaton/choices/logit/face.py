@@ -98,8 +98,8 @@ def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], star
     return Face(dying, height.astype(np.float64) * problem.scale, start, "components")
 
 
+# The strong component of each node, and the height of this component above those that it leads to.
 def _stack_components(tails: Int64, heads: Int64, size: int) -> tuple[Int64, Int64]:
-    """The strong component of each node, and the height of this component above those that it leads to."""
     component = connected_nodes(tails, heads, size, strongly=True)
     between = component[tails] != component[heads]
     n_components = int(component.max(initial=0)) + 1
@@ -135,8 +135,8 @@ def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:
     return information_root(problem, last.point.probability, basis)
 
 
+# Rows that Newton's step hardly moves and whose survival a further step proves, and its last point.
 def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Float64]:
-    """Rows that Newton's step hardly moves and whose survival a further step proves, and its last point."""
     prove = NewtonClimb(most_steps=8, until_proof=True, patience=5)
     here = NewtonClimb(most_steps=0).run(problem, None, start).last
     sizes_tried = set[int]()
@@ -156,8 +156,8 @@ def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Fl
     return None, start  # nothing was proved
 
 
+# The program over all rows of the problem, in the directions in which no row of ``proven`` dies.
 def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None) -> ConeProgram:
-    """The program over all rows of the problem, in the directions in which no row of ``proven`` dies."""
     alive = proven.copy()
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
@@ -176,16 +176,16 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     return ConeProgram(direction, dying, program.n_rows)
 
 
+# Rows whose pairs the complement does not rule out, and d·v / ‖d‖ for each of its columns v.
 def _slopes_of_undecided(problem: ChoiceProblem, proven: Bool, complement: Float64) -> tuple[Int64, Float64]:
-    """Rows whose pairs the complement does not rule out, and d·v / ‖d‖ for each of its columns v."""
     undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
     slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
     steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
     return undecided[steep], slopes[steep]
 
 
+# Scale the direction so that min d·v / ‖d‖ over dying pairs is 1.
 def _scale_to_rise(problem: ChoiceProblem, direction: Float64, dying: Bool) -> Float64:
-    """Scale the direction so that min d·v / ‖d‖ over dying pairs is 1."""
     if not dying.any():
         return direction
     return direction / float((problem.gaps(direction)[dying] / problem.norms[dying]).min())
@@ -233,8 +233,8 @@ def solve_cone(directions: Float64) -> ConeProgram:
         return ConeProgram(direction, all_dies, len(rows))
 
 
+# Solve max Σ s with A w ≥ s, 0 ≤ s ≤ 1 for the rows A of ``matrix``: w, and which rows have s = 1.
 def _solve_cone_at_once(matrix: Float64) -> tuple[Float64, Bool]:
-    """Solve max Σ s with A w ≥ s, 0 ≤ s ≤ 1 for the rows A of ``matrix``: w, and which rows have s = 1."""
     n_rows, size = matrix.shape
     # variables: w, then s of each row; as a minimum, −Σ s subject to −A w + s ≤ 0
     if size == 0 or n_rows == 0:

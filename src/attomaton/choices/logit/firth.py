@@ -99,8 +99,8 @@ class FirthClimb:
             )
         return here
 
+    # The length of the step at which ℓ* does not fall, and the point there; None if there is none.
     def _advance(self, here: PenalisedPoint, step: Float64) -> tuple[float, PenalisedPoint | None]:
-        """The length of the step at which ℓ* does not fall, and the point there; None if there is none."""
         largest = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
         length = min(1.0, MOST_MOVED / max(largest, 1e-300))
         while length >= 1e-10:
@@ -110,8 +110,8 @@ class FirthClimb:
             length /= 2
         return length, None
 
+    # A step of the quasi-Newton method (L-BFGS) that starts from the information without the penalty.
     def _step(self, here: PenalisedPoint, fixed: Float64 | None, secants: list[Secant]) -> Float64:
-        """A step of the quasi-Newton method (L-BFGS) that starts from the information without the penalty."""
         # the two-loop recursion of L-BFGS; along a fixed contrast the gradient and the step are projected out
         slope = here.gradient
         shares = list[float]()
@@ -147,8 +147,8 @@ class FirthClimb:
         gradient = basis.T @ problem.gradient(weight)
         return PenalisedPoint(position, probability, log_likelihood, value, gradient, factor)
 
+    # h_j = ‖Rᵀ(x_j − x̄)‖² of each row, with R Rᵀ = I⁻¹.
     def _leverages(self, probability: Float64, factor: Any) -> Float64:
-        """h_j = ‖Rᵀ(x_j − x̄)‖² of each row, with R Rᵀ = I⁻¹."""
         problem = self.problem
         root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
         total = np.zeros(len(probability))

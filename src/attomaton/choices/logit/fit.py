@@ -101,8 +101,8 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     return _fit_separated(problem, course.last.point.beta, identified)
 
 
+# Fit games on the face that is right unless features separate more; None where no step proves it.
 def _fit_games(problem: ChoiceProblem, identified: Span) -> "LogitFit | None":
-    """Fit games on the face that is right unless features separate more; None where no step proves it."""
     face = find_games_face(problem)
     is_on_graph = problem.graph is not None
     climb = NewtonClimb(patience=None if is_on_graph else PATIENCE)
@@ -112,8 +112,8 @@ def _fit_games(problem: ChoiceProblem, identified: Span) -> "LogitFit | None":
     return _fit_on_face(problem, face, course, identified)
 
 
+# Fit on the face that a linear program finds from ``start``; find another if the fit has no proof.
 def _fit_separated(problem: ChoiceProblem, start: Float64, identified: Span) -> "LogitFit":
-    """Fit on the face that a linear program finds from ``start``; find another if the fit has no proof."""
     try:
         face = find_face(problem, start)
         fit = _fit_on_face(problem, face, _climb(problem, face), identified)
@@ -132,8 +132,8 @@ def _fit_separated(problem: ChoiceProblem, start: Float64, identified: Span) -> 
     return finer if fit is None or finer.certificate.certified else fit
 
 
+# Climb on a face from its start; if nothing is proved on the way, look for a proof from 0.
 def _climb(problem: ChoiceProblem, face: Face) -> Course:
-    """Climb on a face from its start; if nothing is proved on the way, look for a proof from 0."""
     course = NewtonClimb().run(problem, face.alive, face.start)
     if course.proof is None and face.start.any():
         climb = NewtonClimb(most_steps=20, until_proof=True)
@@ -141,8 +141,8 @@ def _climb(problem: ChoiceProblem, face: Face) -> Course:
     return course
 
 
+# The fit at the end of a course on a face; climb once more if it has not converged.
 def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified: Span) -> "LogitFit":
-    """The fit at the end of a course on a face; climb once more if it has not converged."""
     finite = identified if face.alive is None else span_of(problem, face.alive)
     fit = _prove(problem, face, course, finite, identified)
     if fit.certificate.converged:
@@ -155,8 +155,8 @@ def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified:
     return _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
 
 
+# The fit with the first of these proofs that succeeds: a Newton step, multipliers, fractions.
 def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, identified: Span) -> "LogitFit":
-    """The fit with the first of these proofs that succeeds: a Newton step, multipliers, fractions."""
     beta = finite.project(course.last.point.beta)
     direction = finite.reject(face.direction)
     evidence = LogitEvidence(face.dying, beta, direction, witness=beta, multipliers=None)
@@ -169,10 +169,10 @@ def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, ide
     return _certify(problem, face, evidence, finite, identified)
 
 
+# The fit with the certificate of its vectors, by fractions where floating point is not enough.
 def _certify(
     problem: ChoiceProblem, face: Face, evidence: LogitEvidence, finite: Span, identified: Span
 ) -> "LogitFit":
-    """The fit with the certificate of its vectors, by fractions where floating point is not enough."""
     certificate, covariance = certify(problem, evidence, finite, identified)
     ranks = (finite.rank, identified.rank)
     is_open = certificate.converged and not certificate.certified
@@ -387,9 +387,9 @@ class LogitFit(Tabular):
             )
         return errors.covariance
 
+    # H⁺MH⁺ without clusters, in scaled coordinates.
     @cached_property
     def _sandwich(self) -> Float64:
-        """H⁺MH⁺ without clusters, in scaled coordinates."""
         self._check()
         problem = self.problem
         meat = problem.rows.scores(self._residuals, None)
@@ -398,8 +398,8 @@ class LogitFit(Tabular):
         meat = meat / np.outer(problem.scale, problem.scale)
         return self.scaled_covariance @ meat @ self.scaled_covariance
 
+    # (H⁺f)ᵀM(H⁺f) of a contrast f, from ``deviation`` = H⁺f and without the matrix M.
     def _sandwich_variance(self, deviation: Float64) -> float:
-        """(H⁺f)ᵀM(H⁺f) of a contrast f, from ``deviation`` = H⁺f and without the matrix M."""
         situations = self.problem.situations
         utilities = self.problem.utilities(deviation)
         score = situations.sum(self._residuals * utilities)
@@ -409,9 +409,9 @@ class LogitFit(Tabular):
             variance += float(self.problem.counts @ away**2)
         return variance
 
+    # r_ij / √N_i for whole choices, and r_ij for fractions of choices.
     @cached_property
     def _residuals(self) -> Float64:
-        """r_ij / √N_i for whole choices, and r_ij for fractions of choices."""
         residuals = self.problem.residuals(self._limit.probability)
         if not self.problem.is_whole:
             return residuals
@@ -421,9 +421,9 @@ class LogitFit(Tabular):
     def _shares(self) -> Float64:
         return self.problem.counts / self.problem.situations.spread(self.problem.totals)
 
+    # Whether a situation has several whole choices, so that Cov_q(x_i) is not 0.
     @property
     def _repeats(self) -> bool:
-        """Whether a situation has several whole choices, so that Cov_q(x_i) is not 0."""
         return bool((self.problem.totals > 1).any()) and self.problem.is_whole
 
     def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
@@ -451,8 +451,8 @@ class LogitFit(Tabular):
             contrast = self._bound_infinite(contrast, scaled, clusters)
         return contrast if is_sure and self.certificate.certified else replace(contrast, certified=False)
 
+    # The class of a contrast, given as weights of the columns as given and in scaled coordinates.
     def _decide(self, parameters: Float64, scaled: Float64) -> Proof:
-        """The class of a contrast, given as weights of the columns as given and in scaled coordinates."""
         proof = classify(scaled, self.finite, self.identified, lambda: self._cone)
         sizes = np.abs(scaled[scaled != 0])
         is_even = bool((sizes > CLOSE * sizes.max(initial=0.0)).all())  # else a tiny weight may decide
@@ -461,8 +461,8 @@ class LogitFit(Tabular):
         exact = classify_in_fractions(self.problem, self.dying, parameters)
         return Proof(exact or proof.kind, exact is not None)
 
+    # The contrast with its estimate and errors; ``scaled`` has its weights in scaled coordinates.
     def _measure_finite(self, contrast: Contrast, scaled: Float64) -> Contrast:
-        """The contrast with its estimate and errors; ``scaled`` has its weights in scaled coordinates."""
         deviation = self.deviate(scaled)
         return replace(
             contrast,
@@ -473,8 +473,8 @@ class LogitFit(Tabular):
             settle="",
         )
 
+    # The contrast with its bound, and the number of choices that prove it.
     def _bound_infinite(self, contrast: Contrast, scaled: Float64, clusters: Int64 | None) -> Contrast:
-        """The contrast with its bound, and the number of choices that prove it."""
         sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0  # sign · contrast is +∞
         bound = None
         proving_rows = self._cone.rows
@@ -513,9 +513,9 @@ class LogitFit(Tabular):
         log_sums = top + np.log(situations.sum(np.exp(inside - situations.spread(top))))
         return self._utilities[rows] - log_sums[self.problem.situation_of(rows)]
 
+    # The number of choices in situations with two or more rows on the face.
     @cached_property
     def _choices_on_face(self) -> float:
-        """The number of choices in situations with two or more rows on the face."""
         n_alive = self.problem.situations.sum((~self.dying).astype(np.float64))
         return float(self.problem.totals[n_alive > 1].sum())
 
@@ -572,8 +572,8 @@ class LogitFit(Tabular):
         grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
         return [head, grid, *self.aliases, self.certificate.verdict]
 
+    # Refuse a fit without proof; where small differences count as equal, contrasts say so.
     def _check(self) -> None:
-        """Refuse a fit without proof; where small differences count as equal, contrasts say so."""
         if self.state is LogitState.UNCERTIFIED:
             self.expect()
 

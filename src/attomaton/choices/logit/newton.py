@@ -110,10 +110,10 @@ class NewtonClimb:
             here = self._look(problem, face, point, None)
         return Course(here, proof)
 
+    # Go along the step, half as far until the likelihood rises.
     def _advance(
         self, problem: ChoiceProblem, face: Bool | None, here: Iterate, *, damped: bool
     ) -> ClimbPoint:
-        """Go along the step, half as far until the likelihood rises."""
         beta, utilities, _, value = here.point
         length = 1.0
         if damped and here.fall > 1:
@@ -126,10 +126,10 @@ class NewtonClimb:
                 return ClimbPoint(beta + length * here.step, ahead, probability, reached)
             length /= 2
 
+    # The step at a point, and what it proves: nothing if ``chord`` is the information of another.
     def _look(
         self, problem: ChoiceProblem, face: Bool | None, point: ClimbPoint, chord: InformationMatrix | None
     ) -> Iterate:
-        """The step at a point, and what it proves: nothing if ``chord`` is the information of another."""
         gradient = problem.gradient(problem.residuals(point.probability))
         curvature = chord or _curve(problem, face, point)
         step = self._solve(problem, point, curvature, gradient)
@@ -142,10 +142,10 @@ class NewtonClimb:
             fall, least = measure_fall(problem, face, point.probability, utilities)
         return Iterate(point, curvature, step, utilities, float(gradient @ step), fall, least, residual)
 
+    # The step u with H u = g, in the span of the basis.
     def _solve(
         self, problem: ChoiceProblem, point: ClimbPoint, curvature: InformationMatrix, gradient: Float64
     ) -> Float64:
-        """The step u with H u = g, in the span of the basis."""
         if self.basis is None or not isinstance(curvature, DenseCurvature):
             return curvature.solve(gradient)
         root = information_root(problem, point.probability, self.basis)
@@ -155,8 +155,8 @@ class NewtonClimb:
         return self.basis @ solve_information(inside, self.basis.T @ gradient)
 
 
+# The information at a point; at zero it was computed before, for the scale.
 def _curve(problem: ChoiceProblem, face: Bool | None, point: ClimbPoint) -> InformationMatrix:
-    """The information at a point; at zero it was computed before, for the scale."""
     at_zero = face is None and problem.offsets is None and not point.beta.any()
     if at_zero and problem.graph is None:
         return DenseCurvature(problem.information_at_zero(None))

@@ -43,10 +43,10 @@ def predict_rows(
     return probability
 
 
+# The probabilities of some situations, which follow ``before`` others.
 def _predict_block(
     fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int, leave_open: bool
 ) -> Float64:
-    """The probabilities of some situations, which follow ``before`` others."""
     problem = fit.problem
     if descent:
         if not fit.direction.certified:
@@ -83,8 +83,8 @@ def _predict_block(
     return odds / situations.spread(situations.sum(odds))
 
 
+# Which contrasts f·β are finite, and which tend to +∞ under gradient descent; ``heights`` are f·v.
 def _follow_descent(fit: LogitFit, contrasts: Float64, heights: Float64) -> tuple[Bool, Bool]:
-    """Which contrasts f·β are finite, and which tend to +∞ under gradient descent; ``heights`` are f·v."""
     length = np.linalg.norm(contrasts, axis=1)
     is_finite = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
     rises = heights > CLOSE * length * np.linalg.norm(fit.problem.coordinates(fit.direction.vector))

@@ -248,9 +248,9 @@ class ChoiceProblem:
         exponent = np.round(np.log2(np.where(spread > 0, spread, 1.0)))
         return np.where(spread > 0, 2.0**exponent, 1.0)
 
+    # The information of the columns of ``rows`` where all alternatives are equally probable.
     @cached_property
     def _raw_information(self) -> Float64:
-        """The information of the columns of ``rows`` where all alternatives are equally probable."""
         return self.rows.information(self.even(None), self.totals)
 
     @cached_property
@@ -332,8 +332,8 @@ class ChoiceProblem:
             return DenseCurvature(self.information(probability))
         return self._curve(probability, self.scale)
 
+    # The information on the graph of games, in coordinates multiplied by ``scale``.
     def _curve(self, probability: Float64, scale: Float64) -> GraphCurvature:
-        """The information on the graph of games, in coordinates multiplied by ``scale``."""
         rows: Any = self.rows
         weights = rows.weigh(probability, self.totals)
         border, corner = rows.wide_blocks(weights)
@@ -410,8 +410,8 @@ def check_columns(number: int, most: int = MOST_FEATURES) -> None:
         )
 
 
+# The rows offered in situations where a choice was made between two or more; their number in each.
 def _find_informative(sizes: Int64, counts: Float64, offsets: Float64 | None) -> tuple[Bool, Int64]:
-    """The rows offered in situations where a choice was made between two or more; their number in each."""
     offered = np.ones(len(counts), bool) if offsets is None else offsets > -np.inf
     wrong = np.flatnonzero((counts > 0) & ~offered)
     if len(wrong):
@@ -423,10 +423,10 @@ def _find_informative(sizes: Int64, counts: Float64, offsets: Float64 | None) ->
     return is_used, np.bincount(situation[is_used], minlength=len(sizes))
 
 
+# Subtract the reference row of each situation from its rows, and centre far columns.
 def _subtract_references(
     values: Any, situations: Situations, reference: Int64
 ) -> tuple[DenseRows | SparseRows, Centring]:
-    """Subtract the reference row of each situation from its rows, and centre far columns."""
     check_columns(values.shape[1], MOST_PARAMETERS if issparse(values) else MOST_FEATURES)
     if not issparse(values):
         if situations.size:  # broadcast: the references need not be repeated in memory
@@ -447,8 +447,8 @@ def _subtract_references(
     return SparseRows(matrix, situations), centring
 
 
+# The arguments as arrays that fit together; a sparse matrix with few zeros becomes a dense one.
 def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float64]:
-    """The arguments as arrays that fit together; a sparse matrix with few zeros becomes a dense one."""
     sizes, counts = np.asarray(sizes, np.int64), np.asarray(counts, np.float64)
     values: Any = csr_array(matrix, dtype=np.float64) if issparse(matrix) else np.asarray(matrix, np.float64)
     if issparse(matrix) and values.nnz > DENSE_SHARE * values.shape[0] * values.shape[1]:
@@ -472,8 +472,8 @@ def _check_finite(values: Float64, subject: str) -> None:
             raise InvalidSamples(f"{subject} {int(wrong[0][0])} is not finite; fill it in or drop the row")
 
 
+# Refuse columns whose squares overflow or underflow.
 def _check_sizes(values: Any, names: Sequence[str]) -> None:
-    """Refuse columns whose squares overflow or underflow."""
     if not values.shape[0]:
         return
     largest: Any = np.maximum(to_dense(values.max(axis=0)), -to_dense(values.min(axis=0))).ravel()

@@ -173,16 +173,16 @@ class DenseRows:
         """The arrays that are stored in a folder."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
+    # The first and last situation (excluded) of each block, and its rows.
     def _blocks(self) -> list[tuple[int, int, slice]]:
-        """The first and last situation (excluded) of each block, and its rows."""
         mean_entries = max(self.matrix.size / max(len(self.situations), 1), 1.0)
         n_together = max(int(BLOCK_ENTRIES / mean_entries), 1)
         borders = [*range(0, len(self.situations), n_together), len(self.situations)]
         starts = self.situations.starts
         return [(first, last, slice(starts[first], starts[last])) for first, last in pairwise(borders)]
 
+    # The situations of a block, with rows counted from its start.
     def _within(self, first: int, last: int) -> Situations:
-        """The situations of a block, with rows counted from its start."""
         return Situations(self.situations.starts[first : last + 1] - self.situations.starts[first])
 
 
@@ -237,14 +237,14 @@ class SparseRows:
         csr = {name: getattr(self.matrix, name) for name in ("data", "indices", "indptr")}
         return {**csr, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
 
+    # The sparse matrix with w x in each row.
     def _weighted(self, weight: Float64) -> Any:
-        """The sparse matrix with w x in each row."""
         matrix = self.matrix
         data = matrix.data * np.repeat(weight, np.diff(matrix.indptr))
         return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
+    # The sparse matrix with Σ w x over each situation, shape (n_situations, n_parameters).
     def _sums(self, weight: Float64) -> Any:
-        """The sparse matrix with Σ w x over each situation, shape (n_situations, n_parameters)."""
         size = self.situations.n_rows
         return csr_array((weight, np.arange(size), self.situations.starts)) @ self.matrix
 
@@ -302,9 +302,9 @@ class BattleRows:
         """Whether a sum for each pair of items stays in the cache."""
         return self.n_items <= CACHED_ITEMS
 
+    # The number of the ordered pair of items of each battle.
     @cached_property
     def _pair(self) -> Int64:
-        """The number of the ordered pair of items of each battle."""
         return self.first * self.n_items + self.second
 
     @property
@@ -374,8 +374,8 @@ class BattleRows:
             return self._gram(BattleWeights(along_h**2))
         return self._gram(BattleWeights(along_h**2, along_h * along_tie, along_tie**2))
 
+    # Σ_g s_g s_gᵀ of the scores s_g = Σ along_h · h + along_tie · e_tie over the battles of group g.
     def _group_scores(self, along_h: Float64, along_tie: Float64, groups: Int64) -> Float64:
-        """Σ_g s_g s_gᵀ of the scores s_g = Σ along_h · h + along_tie · e_tie over the battles of group g."""
         n_groups = int(groups.max(initial=-1)) + 1
         shape = (n_groups, self.n_parameters)
         of_items = csr_array((0.5 * along_h, (groups, self.first)), shape=shape)
@@ -440,8 +440,8 @@ class BattleRows:
         sizes = np.array([self.n_items, int(self.ties)])
         return {"first": self.first, "second": self.second, "features": self.features, "sizes": sizes}
 
+    # Σ w (e_first − e_second), shape (n_items,); by pairs where all pairs fit into the cache.
     def _sum_differences(self, weight: Float64) -> Float64:
-        """Σ w (e_first − e_second), shape (n_items,); by pairs where all pairs fit into the cache."""
         size = self.n_items
         if self.fits_cache:
             of_pairs = np.bincount(self._pair, weight, size**2).reshape(size, size)
@@ -474,8 +474,8 @@ class BattleRows:
         of_others = np.append(np.abs(self.features) @ totals, [totals.sum()] * self.ties)
         return np.concatenate([of_items, of_others * (len(self.first) + ROUNDINGS)])
 
+    # The sum over battles of the weighted outer products, shape (n_parameters, n_parameters).
     def _gram(self, weights: BattleWeights) -> Float64:
-        """The sum over battles of the weighted outer products, shape (n_parameters, n_parameters)."""
         size = self.n_items
         total = np.zeros((self.n_parameters, self.n_parameters))
         of_pairs = np.bincount(self._pair, weights.of_h, size**2).reshape(size, size)

@@ -66,9 +66,9 @@ class GraphSpan:
     largest_dropped: float
     leak: float
 
+    # The squared length of the vector of each component.
     @cached_property
     def _squares(self) -> Float64:
-        """The squared length of the vector of each component."""
         squares: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
         return squares
 
@@ -138,8 +138,8 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
     return _span_of_many(problem, face)
 
 
+# The span of the pairs of a face, by eigenvalues of their information.
 def _span_of_many(problem: ChoiceProblem, face: Bool | None) -> DenseSpan:
-    """The span of the pairs of a face, by eigenvalues of their information."""
     pairs = problem.pairs_of(face)
     information = problem.information_at_zero(face)
     scale = root_diagonal(information)
@@ -175,8 +175,8 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     return DenseSpan(right[:rank].T, complement, smallest, dropped, leak)
 
 
+# Reduce a matrix to fewer rows with equal singular values: triangles of QR factorisations of blocks.
 def _reduce(rows: Float64) -> Float64:
-    """Reduce a matrix to fewer rows with equal singular values: triangles of QR factorisations of blocks."""
     size = rows.shape[1]
     height = 16 * size  # a block that stays in the cache of a processor
     while len(rows) > height:
@@ -188,8 +188,8 @@ def _reduce(rows: Float64) -> Float64:
     return rows
 
 
+# Orthonormal bases of the span of these columns and of its complement.
 def _split(columns: Float64) -> tuple[Float64, Float64]:
-    """Orthonormal bases of the span of these columns and of its complement."""
     size, rank = columns.shape
     if rank == 0:
         return np.zeros((size, 0)), np.eye(size)
@@ -197,8 +197,8 @@ def _split(columns: Float64) -> tuple[Float64, Float64]:
     return whole[:, :rank], whole[:, rank:]
 
 
+# The largest |d·b| / ‖d‖ over the differences d of ``pairs`` and columns b of the complement.
 def _measure_leak(problem: ChoiceProblem, pairs: Bool, complement: Float64) -> float:
-    """The largest |d·b| / ‖d‖ over the differences d of ``pairs`` and columns b of the complement."""
     if complement.shape[1] == 0:
         return 0.0
     norm = np.where(pairs & (problem.norms > 0), problem.norms, np.inf)
@@ -208,10 +208,10 @@ def _measure_leak(problem: ChoiceProblem, pairs: Bool, complement: Float64) -> f
     return worst
 
 
+# Refine the complement B by a step B ← B − H⁺ (H B), with H B from the rows, which loses no digits.
 def _refine(
     problem: ChoiceProblem, face: Bool | None, information: Float64, basis: Float64, complement: Float64
 ) -> Float64:
-    """Refine the complement B by a step B ← B − H⁺ (H B), with H B from the rows, which loses no digits."""
     even = problem.even(face)
     weight = problem.situations.spread(problem.totals) * even
     images = list[Float64]()

@@ -34,8 +34,8 @@ class LogitSummary(Tabular):
     def __repr__(self) -> str:
         return str(self)
 
+    # The STATISTICS of each coefficient, NaN where a number does not exist.
     def _numbers(self) -> list[list[float]]:
-        """The STATISTICS of each coefficient, NaN where a number does not exist."""
         return [_wald(row, self.robust) for row in self.coefficients]
 
     def _table(self) -> pa.Table:

@@ -197,8 +197,8 @@ class Skips:
             else:
                 yield row, result
 
-    # What was skipped since the last call: each batch reports its own.
     def take(self) -> Skipped:
+        """What was skipped since the last call: each batch reports its own."""
         skipped = self._skipped
         self._skipped = Skipped()
         return skipped
@@ -226,8 +226,11 @@ def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
     return ids
 
 
-# A batch of these documents, and of what was skipped between them; without documents its arrays are empty.
 def token_batch(lists: Sequence[Integers], rows: Sequence[int], skips: Skips) -> TokenBatch:
+    """A batch of these documents, and of what was skipped between them.
+
+    Without documents its arrays are empty.
+    """
     offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
     joined = np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32)
     return TokenBatch(offsets, joined, np.array(rows, np.int64), skips.take())

@@ -205,8 +205,8 @@ def read_documents_and_entry(
     return documents, entry
 
 
-# The path of a corpus on disk or at a URL; None for a corpus in memory.
 def path_of(source: Any) -> AnyPath | None:
+    """The path of a corpus on disk or at a URL; None for a corpus in memory."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
     if isinstance(source, RemotePath):
@@ -234,8 +234,8 @@ def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 
-# Warns if documents were skipped; returns what the manifest entry of a corpus says about them.
 def warn_of_skipped(skipped: Skipped) -> dict[str, Any]:
+    """Warns if documents were skipped; returns what the manifest entry of a corpus says about them."""
     if skipped.count:
         warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}

@@ -116,8 +116,8 @@ class _CsvRows:
         self._columns: list[str] = []
         self._cells: Iterator[list[str]] = iter(())  # of each row, from the module csv
 
-    # Read the header; return the names of the columns, none if the file is empty.
     def open(self, file: BinaryIO) -> list[str]:
+        """Read the header; return the names of the columns, none if the file is empty."""
         lines = self._lines(file)
         filled = (line for line in lines if line.strip("\r\n"))
         header = next(filled, "")
@@ -155,8 +155,8 @@ class _CsvRows:
             yield line.decode("utf-8", "surrogateescape")
         self._at_end = True
 
-    # Yield the rows after the header: the number of the first line, and the cells or an error.
     def read(self) -> Iterator[tuple[int, list[str] | AttomatonError]]:
+        """Yield the rows after the header: the number of the first line, and the cells or an error."""
         while not self._at_end:
             self._row_start = self.line_number + 1
             self._row_length = 0
@@ -172,8 +172,8 @@ class _CsvRows:
             elif cells:
                 yield self._row_start, self._wrong_length(cells)
 
-    # The table of :meth:`read`, from the parser of Arrow; None if quotes or line ends need care.
     def read_with_arrow(self, content: bytes, schema: Any) -> Any:
+        """The table of :meth:`read`, from the parser of Arrow; None if quotes or line ends need care."""
         from pyarrow import csv as arrow_csv  # loaded only if a table is read as a whole
 
         parser: Any = arrow_csv

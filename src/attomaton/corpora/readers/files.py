@@ -140,8 +140,8 @@ class TableReader(FileReader):
         self.check_number(blob.count(b"\n"), "rows", TABLE_ROWS)
         return decode_utf8(blob, self.source).removeprefix("\ufeff")
 
-    # Refuses a table that is too large to be read as a whole; `size` is its unpacked size in bytes.
     def check_size(self, size: int) -> None:
+        """Refuses a table that is too large to be read as a whole; `size` is its unpacked size in bytes."""
         if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
                 f"{self.source} has more than {LARGEST_TEXT_TABLE:,} bytes; split it, or replace equal rows "
@@ -154,8 +154,8 @@ class TableReader(FileReader):
             "or decompress the file (Parquet: save it as CSV)"
         )
 
-    # Refuses more than `most` rows or values (`noun`), unless the stored file has two bytes for each.
     def check_number(self, number: int, noun: str, most: int) -> None:
+        """Refuses more than `most` rows or values (`noun`), unless the stored file has two bytes for each."""
         stored = self.stored()
         if stored is not None and number > max(most, stored // 2):
             raise self._repetitive(stored, f"has {number:,} {noun}")

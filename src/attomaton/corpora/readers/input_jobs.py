@@ -151,8 +151,8 @@ def input_key(reader: Reader, reading: Reading) -> str:
     return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
-# Whether all files in a record match their digests.
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
+    """Whether all files in a record match their digests."""
     try:
         artifacts.check_files(out, record.get("files"), again="tokenize again")
     except OSError:

@@ -22,8 +22,11 @@ class Numbering:
         self.tokenizer = tokenizer
         self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
 
-    # Texts as (offsets, ids): text i is ids[offsets[i]:offsets[i + 1]]; new tokens get the next numbers.
     def encode(self, texts: Any) -> tuple[Int64, Int32]:
+        """Texts as (offsets, ids).
+
+        Text i is ids[offsets[i]:offsets[i + 1]]; new tokens get the next numbers.
+        """
         self.add(distinct_tokens(texts, self.tokenizer))
         return TableEncoder(self.tokenizer, self.numbers).encode(texts)
 

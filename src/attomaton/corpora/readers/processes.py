@@ -30,8 +30,8 @@ _starting = threading.Lock()  # only one thread at a time changes the environmen
 _stop: Any = None  # in a worker: the event that ends the run
 
 
-# Jobs call this between batches, so that a job ends soon after another one has failed.
 def check_stop() -> None:
+    """Jobs call this between batches, so that a job ends soon after another one has failed."""
     if _stop is not None and _stop.is_set():
         raise JobStopped("this job was stopped because another input failed")
 

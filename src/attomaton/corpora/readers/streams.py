@@ -80,8 +80,8 @@ class _Cutter:
         self._lists: list[Integers] = []  # finished documents
         self._rows: list[int] = []  # and their rows
 
-    # The documents that end in this chunk.
     def cut(self, ids: Integers) -> TokenBatch:
+        """The documents that end in this chunk."""
         start = 0
         for stop in self._stops(ids):
             self._extend(ids[start:stop])

@@ -109,8 +109,8 @@ class _Sequence:
         self._source, self._reading = source, reading
         self._lines: list[str] = []
 
-    # Adds a line of the sequence, and its number; None is a line longer than `max_bytes`.
     def add(self, line: bytes | None, number: int) -> None:
+        """Adds a line of the sequence, and its number; None is a line longer than `max_bytes`."""
         if self._error is not None or (line is not None and line.startswith(b";")):
             return
         self._size += self._reading.max_bytes + 1 if line is None else len(line)

@@ -138,20 +138,23 @@ class _CorpusJob:
         for path in (path for path in files if not is_url(path) and target in Path(path).resolve().parents):
             raise UnwritablePlace(f"{show_path(target)} contains the corpus ({path}); give another folder")
 
-    # Whether the tokenised corpus in a folder is the result of this job.
     def has_written(self, folder: Path) -> bool:
+        """Whether the tokenised corpus in a folder is the result of this job."""
         if not is_tokenized(folder):
             return False
         inputs = [input_jobs.input_key(reader, self.reading) for reader in self.readers]
         return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
-    # The digest of everything that determines the result; `inputs` are the keys of the inputs.
     def digest(self, inputs: Sequence[str]) -> str:
+        """The digest of everything that determines the result; `inputs` are the keys of the inputs."""
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
-    # Writes shards, records, the vocabulary and the manifest; what an earlier run has finished is kept.
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
+        """Writes shards, records, the vocabulary and the manifest.
+
+        What an earlier run has finished is kept.
+        """
         vocabulary = self.vocabulary
         n_inputs = len(self.readers)
         with artifacts.explained(out):

@@ -167,9 +167,12 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     )
 
 
-# A token as text; a byte that is not UTF-8 is written like `<0xE2>`. Python decodes the byte b as the lone
-# surrogate 0xDC00 + b, where b is 0x80 or more.
 def show_bytes(token: bytes) -> str:
+    """A token as text.
+
+    A byte that is not UTF-8 is written like `<0xE2>`. Python decodes the byte b as the lone surrogate 0xDC00
+    + b, where b is 0x80 or more.
+    """
     text = token.decode("utf-8", errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in text)
 

@@ -218,8 +218,8 @@ def share_out(
     return Shapley(checked, *shares, *errors)
 
 
+# Σ over sets S without the head of |S|! (n − |S| − 1)! / n! · (loss(S ∪ {head}) − loss(S)).
 def _exact_share(heads: tuple[Head, ...], head: Head, loss: Callable[[frozenset[Head]], float]) -> float:
-    """Σ over sets S without the head of |S|! (n − |S| − 1)! / n! · (loss(S ∪ {head}) − loss(S))."""
     remaining = [member for member in heads if member != head]
     n = len(heads)
     share = 0.0
@@ -230,10 +230,10 @@ def _exact_share(heads: tuple[Head, ...], head: Head, loss: Callable[[frozenset[
     return share
 
 
+# The rise in loss that each head adds in each of some random orders, shape (orders, n_heads).
 def _sample_orders(
     heads: tuple[Head, ...], orders: int, rng: np.random.Generator, loss: Callable[[frozenset[Head]], float]
 ) -> Float64:
-    """The rise in loss that each head adds in each of some random orders, shape (orders, n_heads)."""
     rises = np.empty((orders, len(heads)))
     for row in rises:
         replaced: frozenset[Head] = frozenset()

@@ -141,8 +141,8 @@ class _SinkScores:
         return sink
 
 
+# The queries and tokens of several sets of rows, by numbers that are the same in all sets.
 def _number_pairs(*sets: Features) -> "list[RowPairs]":
-    """The queries and tokens of several sets of rows, by numbers that are the same in all sets."""
     queries = np.unique(np.concatenate([features.rows.queries for features in sets]))
     tokens = np.unique(np.concatenate([features.rows.tokens.ravel() for features in sets])).astype(np.int64)
     pairs = list[RowPairs]()
@@ -154,16 +154,16 @@ def _number_pairs(*sets: Features) -> "list[RowPairs]":
     return pairs
 
 
+# The index of each token in an ascending list; the length of the list if it lacks the token.
 def _find_indices(ascending: Int64, tokens: Integers) -> Int64:
-    """The index of each token in an ascending list; the length of the list if it lacks the token."""
     indices = np.minimum(np.searchsorted(ascending, tokens), len(ascending) - 1)
     return np.where(ascending[indices] == tokens, indices, len(ascending))
 
 
+# The pair table of the best rank beside fixed ``scores``, by ``left_out`` rows; None if none helps.
 def _choose_table(
     pairs: "RowPairs", scores: Float64, attention: Float64, left_out: Bool, rng: np.random.Generator
 ) -> Float64 | None:
-    """The pair table of the best rank beside fixed ``scores``, by ``left_out`` rows; None if none helps."""
     if left_out.all() or not left_out.any():
         return None
     fitted_on = pairs.take(~left_out)
@@ -226,8 +226,8 @@ class RowPairs:
         of_queries, of_tokens = self._factors(table)
         return np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
 
+    # The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r).
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
-        """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
         of_tokens = self.by_token.T @ table[self.n_queries :]  # adds the factors of the tokens of each key
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
@@ -257,6 +257,6 @@ class RowPairs:
         return result.x.reshape(start.shape)
 
 
+# The matrix that sums entries by group, shape (n_groups, n_entries).
 def _sum_matrix(groups: Int64, entries: Int64, shape: tuple[int, int]) -> Any:
-    """The matrix that sums entries by group, shape (n_groups, n_entries)."""
     return sparse.csr_matrix((np.ones(len(groups)), (groups, entries)), shape=shape)

@@ -50,8 +50,8 @@ class AuditDifference(Tabular):
         tails = np.minimum(2.0 * ndtr(-np.abs(np.nan_to_num(self.z))), 1.0)
         return np.array([false_discovery_control(tail) <= 0.05 for tail in tails])
 
+    # One row per head: ``difference``, ``error``, ``z`` and ``holds`` of each measure.
     def _table(self) -> pa.Table:
-        """One row per head: ``difference``, ``error``, ``z`` and ``holds`` of each measure."""
         columns: dict[str, Any] = {
             "head": [str(head) for head in self.heads],
             "layer": [head.layer for head in self.heads],
@@ -71,8 +71,8 @@ class AuditDifference(Tabular):
         headers = ["measure", "mean difference", "heads that differ", "largest |z|"]
         return [repr(self), f"{self.models[1]} minus {self.models[0]}", Grid("", headers, rows)]
 
+    # The heads that differ in a measure, those with the largest |z| first.
     def _largest(self, row: int) -> str:
-        # The heads that differ in a measure, those with the largest |z| first.
         order: list[int] = np.argsort(-np.abs(self.z[row]), kind="stable").tolist()
         differing = [head for head in order if self.holds[row, head]][:PRINTED_HEADS]
         return ", ".join(f"{self.heads[head]} {self.difference[row, head]:+.3f}" for head in differing)
@@ -115,8 +115,8 @@ def compare_audits(
     return AuditDifference((first.model, second.model), heads, names, difference, error, z, is_paired)
 
 
+# The measures of some heads, by column, with the first rungs of the ladder only.
 def _measures(audit: HeadAudit, heads: tuple[Head, ...], n_rungs: int) -> dict[str, Estimates]:
-    """The measures of some heads, by column, with the first rungs of the ladder only."""
     ladder = audit.ladder.by_column("explained")
     measures = {
         **dict(list(ladder.items())[:n_rungs]),
@@ -131,10 +131,10 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], n_rungs: int) -> dict[s
     }
 
 
+# The difference of one measure in each head, its error and its z, each of shape (n_heads,).
 def _subtract(
     minuend: Estimates, subtrahend: Estimates, *, is_paired: bool
 ) -> tuple[Float64, Float64, Float64]:
-    # The difference of one measure in each head, its error and its z, each of shape (n_heads,).
     if is_paired:
         difference = minuend.minus(subtrahend)
         return difference.value, difference.error, difference.z

@@ -49,8 +49,8 @@ class HeadContexts(Tabular):
     def __repr__(self) -> str:
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
+    # One row per key (positions of the window, then the first token), with a column for each rung.
     def _table(self) -> pa.Table:
-        """One row per key (positions of the window, then the first token), with a column for each rung."""
         n, n_keys = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), n_keys),
@@ -64,9 +64,9 @@ class HeadContexts(Tabular):
         fits = zip(self.names, self.fitted, strict=True)
         return table_of(columns | {f"fitted {name}": fit.ravel() for name, fit in fits})
 
+    # How far before the query each key is, shape (n_rows, window + 1).
     @property
     def _lags(self) -> Int32:
-        """How far before the query each key is, shape (n_rows, window + 1)."""
         near = np.broadcast_to(np.arange(self.rows.window, dtype=np.int32), self.rows.tokens.shape)
         return np.concatenate([near, self.rows.positions[:, None]], 1)
 

@@ -63,15 +63,15 @@ class _Digest:
             self.visited.add(id(value))
             self._add_object(value, kind)
 
+    # The axes in the order in which the tensor is stored, so that ``contiguous`` makes no copy.
     def _add_tensor(self, tensor: torch.Tensor) -> None:
-        # The axes in the order in which the tensor is stored, so that ``contiguous`` makes no copy.
         whole = tensor.detach().cpu()
         order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))
         self.sha256.update(f"{whole.dtype}{tuple(whole.shape)}{order}".encode())
         self.sha256.update(whole.permute(order).contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
+    # What the object computes with: weights, fields or attributes, without what it has cached.
     def _add_object(self, value: Any, kind: type[Any]) -> None:
-        # What the object computes with: weights, fields or attributes, without what it has cached.
         if isinstance(value, torch.nn.Module):
             config: Any = getattr(value, "config", None)
             settings = config.to_dict() if hasattr(config, "to_dict") else {"": config}

@@ -37,7 +37,7 @@ def choose_contexts(rows: Rows, *, n: int = 3, vocabulary: Vocabulary | None = N
         return text_of(vocabulary, token)
 
     def context(row: int, head: int) -> dict[str, Any]:
-        # Rows have the newest token first; a reader wants the query last.
+        """Rows have the newest token first; a reader wants the query last."""
         attention = rows.attention[row, head, ::-1] * rows.inside[row, head]
         return {
             "document": rows.documents[row],

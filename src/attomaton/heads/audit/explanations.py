@@ -204,8 +204,8 @@ class Delimiters:
         return self.tokens[rows.tokens].astype(np.float64)
 
 
+# Spaces alone are no delimiter, although they have no letter or digit.
 def _delimits(text: str) -> bool:
-    # Spaces alone are no delimiter, although they have no letter or digit.
     return "\n" in text or (bool(text.strip()) and not any(letter.isalnum() for letter in text))
 
 
@@ -372,9 +372,9 @@ class Table:
         if not len(self.query) == len(self.token) == self.values.shape[-1]:
             raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a value for each pair")
 
+    # The order that sorts the pairs, which ``find_rows`` needs.
     @cached_property
     def _order(self) -> Int64:
-        # The order that sorts the pairs, which ``find_rows`` needs.
         return np.argsort(pack_pairs(self.query, self.token), kind="stable")
 
     @cached_property

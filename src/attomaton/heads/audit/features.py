@@ -127,8 +127,8 @@ def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool =
         before = design
 
 
+# Coefficients of one design, with zeros for what the next design adds.
 def _extend(coefficients: Float64, before: Design, after: Design) -> Float64:
-    """Coefficients of one design, with zeros for what the next design adds."""
     offsets, effects, scales = np.split(coefficients, before.borders)
     offsets_end, effects_end = after.borders
     extended = np.zeros(after.size)

@@ -87,9 +87,9 @@ class FinishedLayers:
             cls._claim(path, identity)
             yield cls(path)
 
+    # Write to which audit the folder belongs, or raise if it belongs to another.
     @staticmethod  # like ``open``, it has no folder of its own yet
     def _claim(folder: Path, identity: Mapping[str, Any]) -> None:
-        """Write to which audit the folder belongs, or raise if it belongs to another."""
         text = json.dumps(identity, sort_keys=True, indent=1)
         new: Any = json.loads(text)  # as it is read back: tuples become lists
         try:
@@ -130,8 +130,8 @@ class FinishedLayers:
             table = table.replace_schema_metadata({**table.schema.metadata, AUDIT: self._identify()})
             write_file(self.folder / LAYER.format(layer), partial(write_parquet, table))
 
+    # Layers of an audit with other arguments have another digest, and are not read.
     def _identify(self) -> bytes:
-        # Layers of an audit with other arguments have another digest, and are not read.
         return hashlib.sha256((self.folder / IDENTITY).read_bytes()).hexdigest().encode()
 
     def remove(self) -> None:

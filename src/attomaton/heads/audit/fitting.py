@@ -69,9 +69,9 @@ class Design:
         penalty[offsets_end:effects_end] = 2.0 * self.ridge
         return penalty
 
+    # Which token each key has, as a sparse matrix of shape (n_rows · n_keys, n_tokens).
     @cached_property
     def _occurrences(self) -> Any:
-        """Which token each key has, as a sparse matrix of shape (n_rows · n_keys, n_tokens)."""
         tokens = np.empty(0, np.int64) if self.tokens is None else self.tokens.ravel()
         # Compressed rows with one entry each: the entry of row i is at i.
         entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
@@ -135,8 +135,8 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     return coefficients
 
 
+# −H⁻¹ g by Cholesky's factorisation of the Hessian H, without effects of tokens.
 def _newton_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
-    """−H⁻¹ g by Cholesky's factorisation of the Hessian H, without effects of tokens."""
     # H is the covariance of the regressors under the fitted probabilities p, averaged over rows, plus the
     # ridge: between features f and g, Σ_ij p_ij f_ij g_ij − Σ_i (Σ_j p_ij f_ij)(Σ_j p_ij g_ij), over n.
     n_offsets, _ = design.borders
@@ -154,8 +154,8 @@ def _newton_step(design: Design, probabilities: Float64, gradient: Float64) -> F
     return -cho_solve(cho_factor(hessian), gradient)
 
 
+# −H⁻¹ g by conjugate gradients, preconditioned by about the diagonal of the Hessian H.
 def _conjugate_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
-    """−H⁻¹ g by conjugate gradients, preconditioned by about the diagonal of the Hessian H."""
     n = len(probabilities)
     diagonal = design.collect_squares(probabilities / n) + design.penalty  # without squares of means
     step = np.zeros(len(gradient))

@@ -225,15 +225,15 @@ class _AuditRun:
             yield layer, replace(audit, contexts=contexts)
             self.tell.advance(done + 1, len(layers))
 
+    # The rungs of the model and of each draw; only models from the user have rungs of their own.
     def _rungs(self) -> list[tuple[LadderRung, ...]]:
-        """The rungs of the model and of each draw; only models from the user have rungs of their own."""
         of_model = settle_rungs(self.plan.rungs, self.model)
         if self.random.null != "given":
             return [of_model] * (1 + len(self.random.models))
         return [of_model, *(settle_rungs(self.plan.rungs, control) for control in self.random.models)]
 
+    # Own scores of the model and of each draw, or None for all of them: see :class:`LayerHeads`.
     def _own_scores(self, recorded: Sequence[Recorded]) -> list[OwnScores] | list[None]:
-        """Own scores of the model and of each draw, or None for all of them: see :class:`LayerHeads`."""
         models = (self.model, *self.random.models)
         scores = [
             OwnScores(model, one_pass.reads)

@@ -178,16 +178,16 @@ def as_normal(deviations: Float64, sizes: Float64) -> Float64:
     return as_rare(deviations / np.sqrt(1.0 + 1.0 / sizes), np.maximum(sizes - 1.0, 1.0))
 
 
+# The standard deviation of random heads from the mean of their layer, over all layers.
 def _spread_within_layers(values: Float64, layers: Int64) -> float:
-    """The standard deviation of random heads from the mean of their layer, over all layers."""
     # Of each head, the index of its layer; and how many heads each layer has.
     _, indices, counts = np.unique(layers, return_inverse=True, return_counts=True)
     deviations = values - (np.bincount(indices, values) / counts)[indices]
     return float(np.sqrt(np.sum(deviations**2) / max(len(values) - len(counts), 1)))
 
 
+# The spread of random heads; larger for heavy tails, so that 95.45 % are within twice the spread.
 def _spread(deviations: Float64) -> float:
-    """The spread of random heads; larger for heavy tails, so that 95.45 % are within twice the spread."""
     n = len(deviations)
     standard = float(np.sqrt(np.mean(deviations**2) * n / max(n - 1, 1)))
     return max(standard, float(np.quantile(np.abs(deviations), 0.9545)) / 2.0)

@@ -103,8 +103,8 @@ class Ladder(Tabular):
             nulls.append(NullDistribution.of(measured, shared=shared))
         return replace(self, null=tuple(nulls))
 
+    # √(added share) with the sign of its scale: nearly normal for random heads, unlike shares.
     def _signed_root(self, rung: int) -> Estimates:
-        """√(added share) with the sign of its scale: nearly normal for random heads, unlike shares."""
         added = self.added[rung]
         scales = self.scales[rung]
         sign = np.where(np.isnan(scales), 1.0, np.sign(scales))  # free rungs have no scale

@@ -55,8 +55,8 @@ def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Pat
     return Path(path)
 
 
+# A column for JSON: numbers are rounded, and null if they are not finite.
 def _rounded(table: Any, name: str) -> list[Any]:
-    """A column for JSON: numbers are rounded, and null if they are not finite."""
     values: list[Any] = table.column(name).to_pylist()
     return [
         (round(value, ROUNDED_DIGITS) if isfinite(value) else None) if isinstance(value, float) else value
@@ -64,8 +64,8 @@ def _rounded(table: Any, name: str) -> list[Any]:
     ]
 
 
+# The distinct tokens, the distinct windows with numbers for tokens, and the contexts of every head.
 def _number_contexts(heads: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
-    """The distinct tokens, the distinct windows with numbers for tokens, and the contexts of every head."""
     # Heads share many windows, so each window and token is written once, and numbered in order of appearance.
     tokens = dict[str, int]()
     windows = dict[tuple[int, ...], int]()
@@ -74,7 +74,7 @@ def _number_contexts(heads: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
         return tokens.setdefault(text[:SHOWN_CHARACTERS], len(tokens))
 
     def pack(context: dict[str, Any]) -> list[int]:
-        # The number of the window, and the attention on the first token and on each token of the window.
+        """The number of the window, and the attention on the first token and on each token of the window."""
         words = (number(context["opening"]), number(context["label"]), *map(number, context["tokens"]))
         window = (context["document"], context["position"], *words)
         return [windows.setdefault(window, len(windows)), context["first"], *context["attention"]]

@@ -110,8 +110,8 @@ def draw_course(
     return three
 
 
+# Label as many heads and steps, evenly spaced, as there is room for.
 def _label_axes(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
-    # Label as many heads and steps, evenly spaced, as there is room for.
     for set_ticks, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),

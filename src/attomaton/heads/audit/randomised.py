@@ -91,8 +91,8 @@ def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, se
     return drawn
 
 
+# If random heads cannot be made, there are none, with a note that says why.
 def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> RandomHeads:
-    # If random heads cannot be made, there are none, with a note that says why.
     if isinstance(random, Sequence) and not isinstance(random, str):
         return RandomHeads(random, "given")
     count = whole_number(random, "random", most=MOST_DRAWS)
@@ -148,8 +148,8 @@ def need_weights(model: HeadModel) -> Transformer:
     )
 
 
+# A copy of a layer with changed weights in all its linear maps, at any depth of its dataclasses.
 def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    # A copy of a layer with changed weights in all its linear maps, at any depth of its dataclasses.
     if isinstance(module, Linear):
         return replace(module, weight=change(module.weight))
     if not is_dataclass(module) or isinstance(module, type):

@@ -127,10 +127,10 @@ class _Sampled:
         return self.ids[:-1]
 
 
+# Draw positions in each document that is long enough, with a window before and a label after each.
 def _sample_positions(
     documents: Sequence[Int32], window: int, per_document: int, most_rows: int, rng: np.random.Generator
 ) -> list[_Sampled]:
-    """Draw positions in each document that is long enough, with a window before and a label after each."""
     numbers = [number for number, ids in enumerate(documents) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
@@ -150,10 +150,10 @@ def _sample_positions(
     return sampled
 
 
+# Rows with tokens and positions, document after document; the arrays by head are not yet filled.
 def _allocate_rows(
     model: HeadModel, documents: Sequence[_Sampled], window: int, layers: Sequence[int]
 ) -> Rows:
-    """Rows with tokens and positions, document after document; the arrays by head are not yet filled."""
     past = list[Int32]()
     for document in documents:
         positions = document.positions[:, None] - np.arange(window + EARLIER)  # newest first
@@ -174,10 +174,10 @@ def _allocate_rows(
     )
 
 
+# Documents of similar lengths that are run together, the longest first.
 def _batch_documents(
     model: HeadModel, documents: Sequence[_Sampled], n_documents: int
 ) -> Iterator[list[_Sampled]]:
-    """Documents of similar lengths that are run together, the longest first."""
     # Patterns from an iterator are read in the order of all documents, one document at a time.
     if isinstance(model, PatternModel) and model.stream is not None:
         by_number = {document.number: document for document in documents}
@@ -240,8 +240,8 @@ class _Recorder:
         for layer in self.layers:
             write(layer, 0, _torch.take_along_dim(patterns[layer].detach(), queries[:, None, :, None], 2))
 
+    # Write to the rows of a set where its heads in a layer attend: (n, n_heads, n_queries, length).
     def _write(self, queries: _BatchQueries, layer: int, head_set: int, patterns: Tensor) -> None:
-        """Write to the rows of a set where its heads in a layer attend: (n, n_heads, n_queries, length)."""
         rows = self.rows_of_set[head_set]
         measured: dict[str, NDArray[np.float32]] = {
             name: values.movedim(1, 2)[queries.is_sampled].float().cpu().numpy()  # (n_indices, n_heads, …)
@@ -294,7 +294,7 @@ class _ReadSums:
             self.sums[layer].index_add_(0, indices, inputs[1 : len(context)])
 
     def means(self) -> MeanReads | None:
-        # None if no document is averaged, or the model shows its patterns only.
+        """None if no document is averaged, or the model shows its patterns only."""
         if not self.sums:
             return None
         counts = self.counts.astype(np.int64)

@@ -122,8 +122,8 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
     return Means(tuple(map(_by_lag, patterns)), tuple(output.mean(1, keepdim=True) for output in outputs))
 
 
+# A mean pattern (n_heads, length, length) made of the mass on the first token and a profile by lag.
 def _by_lag(mean: Tensor) -> Tensor:
-    """A mean pattern (n_heads, length, length) made of the mass on the first token and a profile by lag."""
     length = mean.shape[1]
     mass = mean.sum(2, keepdim=True)  # of each row, which stays; less than 1 in models with learned sinks
     first = mean[:, 1:, 0].mean(1)  # on the first token, from later queries
@@ -147,8 +147,8 @@ def _by_lag(mean: Tensor) -> Tensor:
     return pattern / pattern.sum(2, keepdim=True) * mass
 
 
+# The mean attention at each lag 0 … length − 2, without the first token, shape (n_heads, length − 1).
 def _profile_by_lag(mean: Tensor) -> Tensor:
-    """The mean attention at each lag 0 … length − 2, without the first token, shape (n_heads, length − 1)."""
     # Without row 0 … lag and column 0, entry (i, i) has query lag + 1 + i and key 1 + i.
     n_lags = mean.shape[1] - 1
     return torch.stack([mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(n_lags)], 1)
@@ -198,8 +198,8 @@ def run_edited(
     return losses, hits
 
 
+# Loss and accuracy of each context, from logits (n, n_scored, n_tokens) and labels (n, n_scored).
 def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
-    # Loss and accuracy of each context, from logits (n, n_scored, n_tokens) and labels (n, n_scored).
     logits = logits.detach().double()
     losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
     return losses.numpy(), (logits.argmax(-1) == labels).double().mean(1).numpy()

@@ -166,8 +166,8 @@ class HeadAudit(Tabular):
         """An upper estimate of the share of attention that pairs of tokens cannot explain, for each head."""
         return 1.0 - self.ceiling.pairs.value
 
+    # One row per head; docs/heads.md explains the columns.
     def _table(self) -> pa.Table:
-        """One row per head; docs/heads.md explains the columns."""
         columns = self._type_columns()
         columns |= {name: getattr(self, name) for name in MEASURES}
         columns |= {"effective_length": np.exp(self.entropy), "rows_outside": self.outside}
@@ -187,8 +187,8 @@ class HeadAudit(Tabular):
                 columns[f"{kind}_rise"] = pa.array(rise, pa.float64(), from_pandas=True)
         return mark(table_of(columns), self.about)
 
+    # Arrow writes NaN as null if the values come ``from_pandas``.
     def _type_columns(self) -> dict[str, Any]:
-        # Arrow writes NaN as null if the values come ``from_pandas``.
         numbers = {
             f"type_{name}": [getattr(head_type, field) for head_type in self.types]
             for name, field in TYPE_COLUMNS.items()
@@ -241,8 +241,8 @@ class HeadAudit(Tabular):
         """Write an HTML page with a map of the heads, and their ladders and contexts; return its path."""
         return write_audit(self._with_contexts(), self.about, path)
 
+    # The page in a frame; where a notebook is not trusted, only the table below it remains.
     def _repr_html_(self) -> str:
-        """The page in a frame; where a notebook is not trusted, only the table below it remains."""
         page = embed_page(render_audit(self._with_contexts(), self.about), height=HEIGHT)
         return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
 

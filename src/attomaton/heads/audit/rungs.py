@@ -99,8 +99,8 @@ def useful_rungs(
     return (Closed(_cut_samples(read, window, n_tokens)), measured)
 
 
+# A sample for each position that has a next token, with a context of at most ``window`` tokens.
 def _cut_samples(documents: Sequence[Int64], window: int, n_tokens: int) -> Samples:
-    # A sample for each position that has a next token, with a context of at most ``window`` tokens.
     offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in documents])])
     ids = np.concatenate(documents)
     return Samples.from_windows(ids, window=window, documents=offsets, n_tokens=n_tokens)

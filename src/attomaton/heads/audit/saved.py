@@ -117,8 +117,8 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     return table, about
 
 
+# The metadata from its JSON object, with the types of all fields checked.
 def _parse_about(record: Any) -> About:
-    """The metadata from its JSON object, with the types of all fields checked."""
     if not isinstance(record, dict):
         raise TypeError("its metadata is not an object")
     entries: dict[str, Any] = {
@@ -140,8 +140,8 @@ def _parse_about(record: Any) -> About:
     return about
 
 
+# Refuse a table with missing columns, columns of other types, or only one causal column.
 def _check_columns(table: Any, about: About) -> None:
-    """Refuse a table with missing columns, columns of other types, or only one causal column."""
     types: Any = pa.types
     kinds = {column.name: column.type for column in table.schema}
     if len(kinds) != len(table.schema) or not table.num_rows:

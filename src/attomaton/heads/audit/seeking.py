@@ -77,8 +77,8 @@ class Habits:
         return expected / expected.sum(1, keepdims=True)
 
 
+# The pair of query and token at each position, row after row, shape (n_rows · window,).
 def _pack_rows(rows: Rows) -> Int64:
-    # The pair of query and token at each position, row after row, shape (n_rows · window,).
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 

@@ -126,8 +126,8 @@ def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
     return tuple(models[int(index)] for index in indices)
 
 
+# The steps of one source; for a run of attomaton all records if ``whole``, else the last.
 def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[ModelStep]:
-    """The steps of one source; for a run of attomaton all records if ``whole``, else the last."""
     path = Path(source)
     if is_run(path):
         trace = read(path)
@@ -167,12 +167,12 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
 
 
 def path_text(model: Any) -> str:
-    # The path of a model, or "" if the model is not given as a path.
+    """The path of a model, or "" if the model is not given as a path."""
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 
+# A model as a step; without a number, the step is that of a ``ModelStep`` or in the name of a path.
 def _as_step(model: Any, step: int | None) -> ModelStep:
-    """A model as a step; without a number, the step is that of a ``ModelStep`` or in the name of a path."""
     if isinstance(model, ModelStep):
         return model if step is None else replace(model, step=step)
     named = path_text(model)

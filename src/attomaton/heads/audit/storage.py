@@ -58,8 +58,8 @@ def store(audit: Any) -> pa.Table:
     return mark(table, audit.about)
 
 
+# Lists with all random heads of a layer in the row of its first head; a layer may have none.
 def _null_columns(heads: tuple[Head, ...], column: str, null: NullDistribution) -> dict[str, Any]:
-    """Lists with all random heads of a layer in the row of its first head; a layer may have none."""
     layers = [head.layer for head in heads]
     columns: dict[str, Any] = {}
     for name, values in ((f"random_{column}", null.values), (f"random_error_{column}", null.errors)):
@@ -71,8 +71,8 @@ def _null_columns(heads: tuple[Head, ...], column: str, null: NullDistribution) 
     return columns
 
 
+# What the table of an audit lacks of causal value; NaN in the rows of heads that were not replaced.
 def _causal_columns(heads: tuple[Head, ...], causal: Causal) -> dict[str, Any]:
-    """What the table of an audit lacks of causal value; NaN in the rows of heads that were not replaced."""
     rows = [heads.index(heads_of_set[0]) for heads_of_set in causal.sets]
 
     def fill(values: Any) -> Any:
@@ -87,8 +87,8 @@ def _causal_columns(heads: tuple[Head, ...], causal: Causal) -> dict[str, Any]:
     return columns
 
 
+# An array (n_heads, n) as a column of lists.
 def _as_lists(values: Any) -> Any:
-    """An array (n_heads, n) as a column of lists."""
     flat = _arrow.array(np.ascontiguousarray(values, np.float64).ravel())
     offsets = _arrow.array(np.arange(len(values) + 1) * values.shape[1], _arrow.int32())
     return _arrow.ListArray.from_arrays(offsets, flat)
@@ -153,7 +153,7 @@ class _SavedTable:
         return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
     def estimates(self, name: str) -> Estimates:
-        # A list has the estimates of one head without each document; ``Estimates`` has heads last.
+        """A list has the estimates of one head without each document; ``Estimates`` has heads last."""
         without = self.flat(f"without_{name}").reshape(len(self.heads), -1)
         return Estimates(self.column(name), np.ascontiguousarray(without.T))
 

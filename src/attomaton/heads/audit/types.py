@@ -187,8 +187,8 @@ def type_heads(
     return tuple(types)
 
 
+# Share, error, low and high (the rows) of each head, by type; NaN where there is no error.
 def _tabulate(shares: Mapping[str, Estimates], outside: Float64) -> dict[str, Float64]:
-    """Share, error, low and high (the rows) of each head, by type; NaN where there is no error."""
     numbers = {
         name: np.array([estimates.value, estimates.error, estimates.low, estimates.high])
         for name, estimates in shares.items()
@@ -199,23 +199,23 @@ def _tabulate(shares: Mapping[str, Estimates], outside: Float64) -> dict[str, Fl
     return numbers
 
 
+# The heads to which no rule applies, by index, with their type: uniform, or outside the window.
 def _find_exempt(ladder: Ladder, ceiling: Ceiling, outside: Float64) -> dict[int, str]:
-    """The heads to which no rule applies, by index, with their type: uniform, or outside the window."""
     explained = np.array([estimates.value for estimates in (*ladder.explained, ceiling.pairs)])
     uniform = dict.fromkeys(np.flatnonzero(~explained.any(0)).tolist(), "uniform")
     return uniform | dict.fromkeys(np.flatnonzero(outside >= OUTSIDE_SHARE).tolist(), OUTSIDE)
 
 
+# The type of each head by rules 1 to 3; those of rule 1 only for heads that may have them.
 def _name_heads(shares: Mapping[str, Float64], may_be_early: Bool, exempt: Mapping[int, str]) -> list[str]:
-    """The type of each head by rules 1 to 3; those of rule 1 only for heads that may have them."""
     return [
         exempt.get(index) or _name_by_share(shares, index, may_be_early=bool(early))
         for index, early in enumerate(may_be_early)
     ]
 
 
+# The type of the head with this index; one of rule 1 only if ``may_be_early``.
 def _name_by_share(shares: Mapping[str, Float64], index: int, *, may_be_early: bool) -> str:
-    """The type of the head with this index; one of rule 1 only if ``may_be_early``."""
     of_head = {name: float(share[index]) for name, share in shares.items()}
     early = [name for name, least in EARLY_TYPES.items() if may_be_early and of_head[name] >= least]
     if early:
@@ -226,18 +226,18 @@ def _name_by_share(shares: Mapping[str, Float64], index: int, *, may_be_early: b
     return largest if of_head[largest] >= GENERAL_SHARE else "mixed"
 
 
+# z of the type of each head, shape (n_heads,); NaN where it is not tested.
 def _deviates(names: Sequence[str], z: Mapping[str, Float64]) -> Float64:
-    """z of the type of each head, shape (n_heads,); NaN where it is not tested."""
     return np.array([z[name][index] if name in z else np.nan for index, name in enumerate(names)])
 
 
+# Which heads exceed random heads; those whose type is not tested count as tests with p = 1.
 def _exceeds(deviates: Float64) -> Bool:
-    """Which heads exceed random heads; those whose type is not tested count as tests with p = 1."""
     return above_null(np.nan_to_num(deviates, nan=-np.inf))
 
 
+# The shares by type in the first half of the documents, and in the second.
 def _divide_halves(ladder: Ladder, ceiling: Ceiling) -> list[dict[str, Float64]]:
-    """The shares by type in the first half of the documents, and in the second."""
     n_documents = len(ladder.added[0].without)
     is_first = np.arange(n_documents) < n_documents / 2
     halves, estimates = (is_first, ~is_first), (*ladder.added, ceiling.pairs)

@@ -140,8 +140,8 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     return settings
 
 
+# The settings that every family has; the others keep their defaults.
 def _read_sizes(values: ConfigObject, name: str) -> Settings:
-    # The settings that every family has; the others keep their defaults.
     family = FAMILIES[name]
     dim = values.whole(family.dim)
     n_heads = values.whole(family.heads)
@@ -217,8 +217,8 @@ def _parse_neox(values: ConfigObject) -> Settings:
     )
 
 
+# Llama and the families that follow it.
 def _parse_llama(values: ConfigObject, family: str) -> Settings:
-    # Llama and the families that follow it.
     if family == "gemma3_text":
         return _parse_gemma(values)
     sizes = _read_sizes(values, family)
@@ -263,10 +263,10 @@ def _parse_gemma(values: ConfigObject) -> Settings:
     )
 
 
+# Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer.
+# Without it, `attention_types` has groups [kinds, count], whose kinds are repeated:
+# [["global", "local"], 2] means global, local, global, local.
 def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
-    # Whether each layer of GPT-Neo has a sliding window. `attention_layers` has the kind of each layer.
-    # Without it, `attention_types` has groups [kinds, count], whose kinds are repeated:
-    # [["global", "local"], 2] means global, local, global, local.
     groups = values.get("attention_types")
     groups = [[["global", "local"], 12]] if groups is None else groups
     kinds = list[Any]()
@@ -284,10 +284,10 @@ def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
     return [name == "local" for name in names]
 
 
+# The kind of each layer from a list in the configuration; `allowed` are the two kinds of this key.
 def _read_kinds(
     values: ConfigObject, key: str, default: Any, n_layers: int, allowed: tuple[str, str]
 ) -> list[str]:
-    # The kind of each layer from a list in the configuration; `allowed` are the two kinds of this key.
     kinds = values.get(key, default)
     names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
     if len(names) != n_layers or not all(name in allowed for name in names):
@@ -297,8 +297,8 @@ def _read_kinds(
     return names
 
 
+# The sliding window of each layer; empty if no layer has one.
 def _read_windows(values: ConfigObject, family: str, n_layers: int) -> tuple[int | None, ...]:
-    # The sliding window of each layer; empty if no layer has one.
     if family in ("llama", "olmo2"):
         return ()
     window = values.get("sliding_window", None if family == "phi3" else 4096)
@@ -321,17 +321,17 @@ def _read_windows(values: ConfigObject, family: str, n_layers: int) -> tuple[int
     return tuple(window if slide else None for slide in slides) if any(slides) else ()
 
 
+# The settings of RoPE; if both names are used, `transformers` reads `rope_scaling` alone.
 def _find_rope(values: ConfigObject) -> ConfigObject:
-    # The settings of RoPE; if both names are used, `transformers` reads `rope_scaling` alone.
     names = [name for name in ("rope_scaling", "rope_parameters") if values.get(name)]
     return values.inner(names[0] if names else "rope_parameters")
 
 
+# RoPE for heads of this width, a share of which is rotated. Settings in `rope` come before their
+# defaults: `theta`, and for the length on which the model was trained a key of the whole configuration.
 def _read_rotary(
     values: ConfigObject, rope: ConfigObject, width: int, theta: float, rotated_share: float = 1.0
 ) -> Rotary:
-    # RoPE for heads of this width, a share of which is rotated. Settings in `rope` come before their
-    # defaults: `theta`, and for the length on which the model was trained a key of the whole configuration.
     n_rotated = int(width * rotated_share)
     if n_rotated < 2 or n_rotated % 2:
         raise UnreadableModel(

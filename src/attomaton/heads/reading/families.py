@@ -184,8 +184,8 @@ def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number:
     return Layer(attention, norms[0], FeedForward(into, out, settings.activation), norms[1])
 
 
+# A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3.
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
-    # A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3.
     family = settings.family
     dim, inner, width = settings.dim, settings.inner, settings.width
     query_width, group_width = settings.n_heads * width, settings.n_groups * width

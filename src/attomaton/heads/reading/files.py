@@ -120,7 +120,7 @@ def _is_plain(name: Any) -> bool:
 
 @contextmanager
 def adding_path(path: Path, problem: str) -> Generator[None]:
-    # Errors in the block begin with the path and the problem, and end with what can be done.
+    """Errors in the block begin with the path and the problem, and end with what can be done."""
     try:
         yield
     except UnreadableModel as error:

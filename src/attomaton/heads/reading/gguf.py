@@ -235,8 +235,8 @@ def parse_gguf(file: GGUFFile) -> Settings:
     return replace(settings, rotary=_adapt_rotary(file, settings))
 
 
+# The configuration that `transformers` would have for the file; None for missing values.
 def _make_config(file: GGUFFile) -> dict[str, Any]:
-    # The configuration that `transformers` would have for the file; None for missing values.
     architecture = file.architecture
     config: dict[str, Any] = {"model_type": ARCHITECTURES[architecture]}
     config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
@@ -266,9 +266,9 @@ def _make_config(file: GGUFFile) -> dict[str, Any]:
     return config
 
 
+# RoPE of the settings with what a GGUF file stores elsewhere: how many coordinates of a head are rotated,
+# and a factor for each pair of coordinates, by which its angle is divided.
 def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
-    # RoPE of the settings with what a GGUF file stores elsewhere: how many coordinates of a head are rotated,
-    # and a factor for each pair of coordinates, by which its angle is divided
     rotary = settings.rotary
     n_rotated = file.get("rope.dimension_count")
     if rotary is None:
@@ -290,8 +290,8 @@ def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
     return replace(rotary, divisors=tuple(products))
 
 
+# Raise an error if a key of the architecture was not read and may change what the model computes.
 def _check_keys(file: GGUFFile) -> None:
-    # Raise an error if a key of the architecture was not read and may change what the model computes.
     read_keys = {*CONFIG_FIELDS, *READ_FIELDS, *HARMLESS_FIELDS}
     if file.architecture == "gemma3":
         read_keys.add("rope.freq_base_swa")
@@ -355,8 +355,8 @@ def _rename(architecture: str, name: str) -> str:
     return f"model.layers.{layer}.{renamed}.{ending}"
 
 
+# Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head.
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
-    # Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head.
     if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
         raise UnreadableModel(f"tensor {brief(name)!r} has {len(weight)} rows for {brief(repr(heads))} heads")
     # row 2 i + half of a head → row i of that half

@@ -123,8 +123,8 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     return tokenizer
 
 
+# The BPE of SentencePiece: a pair of tokens whose joint token has a better score is merged earlier.
 def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
-    # The BPE of SentencePiece: a pair of tokens whose joint token has a better score is merged earlier.
     scores = file.numbers("tokenizer.ggml.scores")
     if scores is None or len(scores) != len(tokens):
         raise UnreadableModel("tokenizer.ggml.scores does not have a number for each token")

@@ -37,8 +37,8 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
         return build_model(settings, tensors, str(file), dtype)
 
 
+# A JSON object; anything else counts as empty.
 def _as_object(value: Any) -> dict[str, Any]:
-    # A JSON object; anything else counts as empty.
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

@@ -128,8 +128,8 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     return MeanField(values, slopes)
 
 
+# Outputs at the query of the first layer without ``means``, shape (n, n_heads, head width).
 def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor]) -> Tensor:
-    """Outputs at the query of the first layer without ``means``, shape (n, n_heads, head width)."""
     collected: list[Tensor] = []
 
     def edit(layer: int, outputs: Tensor) -> Tensor:
@@ -144,10 +144,10 @@ def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Seque
     return collected[0]
 
 
+# −∂/∂output of the cross-entropy with the labels, by layer, shape (n, n_heads, head width).
 def _find_slopes(
     model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor], labels: csr_array
 ) -> list[Tensor]:
-    """−∂/∂output of the cross-entropy with the labels, by layer, shape (n, n_heads, head width)."""
     leaves: list[Tensor] = []
 
     def edit(layer: int, outputs: Tensor) -> Tensor:
@@ -166,15 +166,15 @@ def _mix(at_query: Tensor, mean: Tensor, length: float) -> Tensor:
     return share * at_query + (1 - share) * mean.to(at_query)
 
 
+# Uniform patterns, so that the last position reads the mean value of a repeated token.
 def _flat(_: int, pattern: Tensor) -> Tensor:
-    """Uniform patterns, so that the last position reads the mean value of a repeated token."""
     length = pattern.shape[-1]
     flat = torch.ones(length, length).tril().to(pattern)
     return (flat / flat.sum(1, keepdim=True)).expand(pattern.shape)
 
 
+# Contexts of every token alone, repeated, in batches of shape (n, repeated).
 def _batches_of_tokens(model: HeadModel, repeated: int) -> list[Int64]:
-    """Contexts of every token alone, repeated, in batches of shape (n, repeated)."""
     tokens = np.arange(model.shape.n_tokens, dtype=np.int64)
     size = min(LONE_TOKENS, model.shape.batch_of(repeated))
     batches = np.array_split(tokens, -(-len(tokens) // size))
@@ -256,8 +256,8 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     return (rate - probability) * (self_logit[counts.tokens] - mean_logit) / remaining
 
 
+# ⟨slope of the query, value of the token⟩ for each pair, shape (n_pairs,).
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
-    """⟨slope of the query, value of the token⟩ for each pair, shape (n_pairs,)."""
     products = np.empty(len(counts.queries))
     for start in range(0, len(products), PRODUCTS_AT_ONCE):
         batch = slice(start, start + PRODUCTS_AT_ONCE)
@@ -265,8 +265,8 @@ def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Floa
     return products
 
 
+# The table minus its average over a context of the text, which is ``expected`` for each query.
 def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) -> UtilityTable:
-    """The table minus its average over a context of the text, which is ``expected`` for each query."""
     score = (raw - expected[counts.queries]) * (1 - 1 / counts.length)
     n_tokens = len(counts.shares)
     total = np.bincount(counts.tokens, weights=score * counts.containing, minlength=n_tokens)

@@ -64,8 +64,8 @@ class UtilityTable:
     def _keys(self) -> Int64:
         return self._number(column(self.scores, "query"), column(self.scores, "token"))
 
+    # One number for each pair, in the order of the rows of ``scores``.
     def _number(self, query: Integers, token: Integers) -> Int64:
-        # One number for each pair, in the order of the rows of ``scores``.
         return query.astype(np.int64) * len(self.background) + token
 
 
@@ -202,8 +202,8 @@ def shrink_to_means(
     return UtilityTable(head, score_table(named, score), mean, counts)
 
 
+# The patterns at which utility is measured, by layer, shape (n_heads, length, length).
 def _baseline_patterns(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Tensor]:
-    """The patterns at which utility is measured, by layer, shape (n_heads, length, length)."""
     if choice(baseline, "baseline", options=get_args(Baseline)) == "position":
         return find_mean_patterns(model, contexts)
     length = contexts.shape[1]
@@ -212,6 +212,7 @@ def _baseline_patterns(model: HeadModel, contexts: Int64, baseline: Baseline) ->
     return [pattern.expand(model.shape.n_heads, -1, -1)] * model.shape.n_layers
 
 
+# Centred −∂loss/∂a of the ``measured`` heads if the ``replaced`` heads have their baseline patterns.
 def _differentiate(
     model: HeadModel,
     rows: Int64,
@@ -220,7 +221,6 @@ def _differentiate(
     replaced: Sequence[Head],
     measured: Sequence[Head],
 ) -> dict[Head, Float64]:
-    """Centred −∂loss/∂a of the ``measured`` heads if the ``replaced`` heads have their baseline patterns."""
     leaves: dict[int, Tensor] = {}  # the patterns a, by layer, which torch differentiates by
 
     def edit(layer: int, pattern: Tensor) -> Tensor:
@@ -244,8 +244,8 @@ def _differentiate(
     return gains
 
 
+# Gains minus their mean under the baseline, in each row; later keys get 0.
 def _centre(gains: Float64, weights: Float64) -> Float64:
-    """Gains minus their mean under the baseline, in each row; later keys get 0."""
     mean = (gains * weights).sum(-1, keepdims=True)
     return np.tril(gains - mean)
 
@@ -258,8 +258,8 @@ class PairSums(NamedTuple):
     sums: Float64  # (n_heads, n_pairs)
 
 
+# Add the counts and the values (n_heads, n) of equal keys.
 def _add_equal(keys: Int64, counts: Int64, values: Float64) -> PairSums:
-    """Add the counts and the values (n_heads, n) of equal keys."""
     distinct, inverse = np.unique(keys, return_inverse=True)
     number = inverse.ravel()  # of each key among the distinct ones
     total_counts = np.bincount(number, weights=counts, minlength=len(distinct))

@@ -165,9 +165,9 @@ class Packer:
             differences(np.flatnonzero(graph.implied)),
         ]
 
+    # The part of the run with this query. It is read together with the queries that come next by samples,
+    # since these are packed next, and kept until a query outside of it is asked for.
     def _load_around(self, index: int) -> Outline:
-        # The part of the run with this query. It is read together with the queries that come next by samples,
-        # since these are packed next, and kept until a query outside of it is asked for.
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
             ahead = self.by_samples[rank : rank + QUERIES_AHEAD]  # indices of queries

@@ -94,8 +94,8 @@ def write_report(
     return Written(target, written["bytes"], len(chosen.indices), n_queries, chosen.samples_share, n_heads)
 
 
+# Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode.
 def _check_shown(value: Any, section: str, source: Any) -> None:
-    # Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode.
     try:
         to_json(value).encode()
     except (ValueError, RecursionError) as error:

@@ -95,8 +95,8 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     return ExactCheck(reason, numerators, denominators)
 
 
+# Numerator and denominator of each position, with the weighted mean of each block at 0.
 def _balance_blocks(walk: _BlockWalk, sizes: list[int]) -> tuple[list[int], list[int]]:
-    """Numerator and denominator of each position, with the weighted mean of each block at 0."""
     weight, moment = [0] * len(sizes), [0] * len(sizes)
     for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
         weight[root] += size
@@ -106,10 +106,10 @@ def _balance_blocks(walk: _BlockWalk, sizes: list[int]) -> tuple[list[int], list
     return numerators, [weight[root] for root in walk.root]
 
 
+# A tight edge with a negative multiplier, and this multiplier; None at the optimum.
 def _find_negative(
     walk: _BlockWalk, sizes: list[int], numerators: list[int], denominators: list[int]
 ) -> tuple[int, Fraction] | None:
-    """A tight edge with a negative multiplier, and this multiplier; None at the optimum."""
     # At balance the multiplier of an edge is Σ |C| p_C over the components on the side of its upper end.
     # `load` is Σ |C| p_C over the subtree of each node, times the denominator of the block.
     load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
@@ -244,8 +244,8 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
     return forces / smallest if 0 < smallest < np.inf else forces
 
 
-# The lowest and the highest score of each component, shape (n_components,) each.
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
+    """The lowest and the highest score of each component, shape (n_components,) each."""
     component, size = problem.component, len(problem.order.sizes)
     return -largest_of(component, -scores, size), largest_of(component, scores, size)
 

@@ -106,15 +106,18 @@ class _Frame:
     constraints: RowConstraints
     directions: Float64  # (n_constraints, n_coordinates), rows of length 1, or 0 if two embeddings are equal
 
-    # The least product of each unit direction with W, (n_constraints,): 1/length for priorities, 0 for ties.
     @property
     def required(self) -> Float64:
+        """The least product of each unit direction with W, (n_constraints,).
+
+        1/length for priorities, 0 for ties.
+        """
         lengths = self.constraints.lengths
         margins = np.where(self.constraints.tie, 0.0, 1.0)
         return np.divide(margins, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
-    # By how much the margin of each priority is below 1, (n_constraints,); 0 for ties.
     def missed(self, point: Float64) -> Float64:
+        """By how much the margin of each priority is below 1, (n_constraints,); 0 for ties."""
         short = self.required - self.directions @ point
         return np.asarray(np.where(self.constraints.tie, 0.0, short) * self.constraints.lengths, np.float64)
 
@@ -167,8 +170,8 @@ class _ActiveState:
     multipliers: Float64  # of the span's rows
 
 
+# Add one constraint, and drop tight ones if necessary; None if no W meets it together with the ties.
 def _add_constraint(frame: _Frame, state: _ActiveState, added: int) -> _ActiveState | None:
-    """Add one constraint, and drop tight ones if necessary; None if no W meets it together with the ties."""
     direction, target = frame.directions[added], frame.required[added]
     for _ in range(len(frame.constraints.plus) + 1):
         # direction = Tᵀ shares + free, with free orthogonal to all tight directions. As the multiplier of the
@@ -198,8 +201,8 @@ def _add_constraint(frame: _Frame, state: _ActiveState, added: int) -> _ActiveSt
     return None
 
 
+# W in double-double precision as a sum of the tight constraints' directions, which meets all of them.
 def _refine_answer(frame: _Frame, span: _Span) -> RowProof:
-    """W in double-double precision as a sum of the tight constraints' directions, which meets all of them."""
     constraints, rows = frame.constraints, span.rows
     dim = constraints.keys.shape[1]
     target = np.where(constraints.tie, 0.0, 1.0)[rows]

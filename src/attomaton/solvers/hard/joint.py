@@ -55,8 +55,8 @@ class Nearest(NamedTuple):
     block: Int32  # (n_nodes,): the number of the block of each node
     offset: Float64  # (n_nodes,): score minus the score of the block's first node
 
-    # B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns)
     def centred(self, values: Float64) -> Float64:
+        """B: values minus the mean of their block, shape (n_nodes,) or (n_nodes, n_columns)."""
         return centre(self.block, values)
 
 
@@ -134,10 +134,10 @@ class Joint:
             state = self._approach(problem, projector, state, tau)
         return best.forces, best.flow
 
+    # Alternate between the tight edges and the forces that they imply; return the best answer.
     def _newton(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> JointAnswer:
-        """Alternate between the tight edges and the forces that they imply; return the best answer."""
         best = JointAnswer(state.forces, np.zeros(len(problem.order.above)), np.inf)
         for _ in range(MAX_NEWTON):
             nearest = projector.nearest(state.scores - tau * state.forces)
@@ -150,10 +150,10 @@ class Joint:
             state = self._solve_tight(problem, nearest, state, 0.0, state.forces)  # 0.0: not damped
         return best
 
+    # One proximal step: min ½aᵀQa + dist²(s − τ anchor, C)/2τ by Newton with a line search.
     def _approach(
         self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> JointState:
-        """One proximal step: min ½aᵀQa + dist²(s − τ anchor, C)/2τ by Newton with a line search."""
         anchor = state.forces
         nearest = projector.nearest(state.scores - tau * anchor)
         for _ in range(MAX_PROXIMAL):
@@ -165,10 +165,10 @@ class Joint:
             state, nearest = _search_line(projector, state, goal, nearest, tau, anchor)
         return state
 
+    # Forces that balance on every block and give its offsets: (τ + BQB) a = B(offset + τ anchor).
     def _solve_tight(
         self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, anchor: Float64
     ) -> JointState:
-        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offset + τ anchor)."""
         target = nearest.centred(nearest.offset + tau * anchor)
         is_small = len(target) <= DENSE_NODES
         max_products = min(self.max_products, JOINT_PATIENCE) if is_small else self.max_products
@@ -193,6 +193,7 @@ class Joint:
         return JointState(forces, problem.scores(forces))
 
 
+# Solve (τ + BQB) a = target from ``start``; also return whether the residual became small.
 def _conjugate_gradients(
     problem: EmbeddedProblem,
     nearest: Nearest,
@@ -201,7 +202,6 @@ def _conjugate_gradients(
     start: Float64,
     limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
 ) -> tuple[JointState, bool]:
-    """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
     tolerance, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
@@ -228,11 +228,10 @@ def _conjugate_gradients(
     return JointState(forces, scores), False
 
 
+# Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo).
 def _search_line(
     projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, anchor: Float64
 ) -> tuple[JointState, Nearest]:
-    """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
-
     # ½ aᵀQa + ‖s − τ anchor − projection‖²/2τ, where Q a are the scores s
     def objective(point: JointState, projection: Nearest) -> float:
         distance = point.scores - tau * anchor - projection.scores

@@ -47,8 +47,8 @@ class Placement:
         n_shares = 8 * (self.threads or count_processors())
         cuts = np.searchsorted(borders[0], np.arange(n_shares + 1) * len(weight) // n_shares)
 
-        # Groups first … last − 1; the kernel writes into positions and multipliers.
         def solve_share(groups: tuple[int, int]) -> None:
+            """Groups first … last − 1; the kernel writes into positions and multipliers."""
             solve_parts(graph, borders, groups, limits, (positions, multipliers))
 
         divide_work(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)

@@ -72,10 +72,10 @@ class Clarabel:
         multipliers, _ = self._minimise(quadratic, linear, bounds, np.zeros(n_edges))
         return rows.T @ multipliers, multipliers[:n_edges]
 
+    # Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; return x and the multipliers of the constraints.
     def _minimise(
         self, quadratic: Any, linear: Float64, constraints: Any, bounds: Float64
     ) -> tuple[Float64, Float64]:
-        """Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; return x and the multipliers of the constraints."""
         # One cone of non-negative slacks b − Ax.
         settings: Any = clarabel.DefaultSettings()
         settings.verbose = False

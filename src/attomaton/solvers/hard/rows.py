@@ -84,9 +84,9 @@ class RowConstraints:
         ends = {name: getattr(self, name)[self.tie] for name in ("plus", "minus", "query", "number", "tie")}
         return replace(self, **ends)
 
-    # The rows of each constraint, and the tables of these rows: the form that kernels take.
     @property
     def ends(self) -> tuple[Int64, Int64, Int64]:
+        """The rows of each constraint, and the tables of these rows: the form that kernels take."""
         return self.plus, self.minus, self.query
 
     @property
@@ -164,16 +164,16 @@ class RowConstraints:
         return f"the embeddings of tokens {first} and {second} differ by only {near[row]:.1e} of their length"
 
 
+# A lower bound on the smallest singular value of the rows, each scaled to length 1.
 def _smallest(rows: Float64) -> float:
-    """A lower bound on the smallest singular value of the rows, each scaled to length 1."""
     if len(rows) > rows.shape[1]:  # then the rows are linearly dependent
         return 0.0
     singular = np.linalg.svd(unit_rows(rows), compute_uv=False)
     return max(float(singular[-1] - FLOAT_ALLOWANCE * singular[0]), 0.0)
 
 
+# The smallest nonzero singular value of the directions difference ⊗ query, if zeros are clearly zero.
 def _smallest_clear(differences: Float64, queries: Float64) -> float:
-    """The smallest nonzero singular value of the directions difference ⊗ query, if zeros are clearly zero."""
     if len(differences) * differences.shape[1] * queries.shape[1] > MOST_DIRECTION_ENTRIES:
         return 0.0
     directions = unit_rows((differences[:, :, None] * queries[:, None, :]).reshape(len(differences), -1))
@@ -183,8 +183,8 @@ def _smallest_clear(differences: Float64, queries: Float64) -> float:
     return max(float(nonzero[-1] - FLOAT_ALLOWANCE * singular[0]), 0.0) if is_clear else 0.0
 
 
-# Numbers (…) as pairs of float64 (…, 2) with nothing in the second.
 def in_pairs(values: Float64) -> Float64:
+    """Numbers (…) as pairs of float64 (…, 2) with nothing in the second."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
@@ -291,8 +291,8 @@ class _Paired:
         return float(np.linalg.norm(self.constraints.press(in_pairs(multipliers)).sum(axis=2))), error
 
 
+# Bounds with one kind of sums, given a lower bound on the ties' smallest singular value.
 def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, least_singular: float) -> HardCertificate:
-    """Bounds with one kind of sums, given a lower bound on the ties' smallest singular value."""
     tie = sums.constraints.tie
     upper, violation = _bound_above(sums, answer.weights, least_singular)
     # Weak duality: ‖W_svm‖² ≥ (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² for any f ≥ 0. The sum is rounded down,
@@ -306,8 +306,8 @@ def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, least_singular
     return HardCertificate(lower, upper, gap, violation, rtol)
 
 
+# An upper bound, or infinity, and the largest violation by W without the correction.
 def _bound_above(sums: _Plain | _Paired, weights: Float64, least_singular: float) -> tuple[float, float]:
-    """An upper bound, or infinity, and the largest violation by W without the correction."""
     # The bound is the norm of W after a move to where all ties hold, and scaling to a smallest margin of 1.
     tie = sums.constraints.tie
     move = 0.0  # an upper bound on the length of the move: violation of ties / least_singular

@@ -276,6 +276,7 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     )
 
 
+# The first certified answer of several solvers, or else the best, and its certificate.
 def _solve_rows(
     problem: EmbeddedProblem,
     constraints: RowConstraints,
@@ -283,7 +284,6 @@ def _solve_rows(
     rtol: float,
     independent: bool,
 ) -> tuple[RowProof, HardCertificate]:
-    """The first certified answer of several solvers, or else the best, and its certificate."""
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 

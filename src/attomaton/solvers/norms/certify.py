@@ -48,8 +48,8 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
     return settled / smallest if 0 < smallest < np.inf else settled
 
 
-# The norm of each matrix, shape (…, n_rows, n_columns) → (…).
 def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> Float64:
+    """The norm of each matrix, shape (…, n_rows, n_columns) → (…)."""
     if not weights.size:
         return np.zeros(weights.shape[:-2])
     if norm == "max":
@@ -89,15 +89,15 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm
     return np.inf if total > 0 else 0.0
 
 
-# The norm of the weights after `repair_weights`, infinite if they are not feasible even then.
 def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
+    """The norm of the weights after `repair_weights`, infinite if they are not feasible even then."""
     repaired = repair_weights(problem, weights)
     feasible = find_violation(problem, repaired) <= FEASIBLE_VIOLATION
     return float(measure_norm(repaired, norm)) if feasible else np.inf
 
 
-# The largest violation of a tie (a range of scores inside a component) or of a margin of 1.
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:
+    """The largest violation of a tie (a range of scores inside a component) or of a margin of 1."""
     if not np.isfinite(weights).all():
         return np.inf
     scores = problem.scores(weights)

@@ -107,8 +107,8 @@ def follow_path(
     return best_weights, best_multipliers
 
 
+# One step: predict how far μ can decrease, then aim there with second-order terms.
 def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
-    """One step: predict how far μ can decrease, then aim there with second-order terms."""
     predictor = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
     primal, dual = point.longest_move(predictor)
     mu = point.duality_measure()
@@ -245,8 +245,8 @@ class NuclearEquations(NamedTuple):
         return Point(primal, slack, dual, multipliers)
 
 
+# [[0, −D], [−Dᵀ, 0]]: the change of Z by multipliers, shape (n_constraints,).
 def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
-    """[[0, −D], [−Dᵀ, 0]]: the change of Z by multipliers, shape (n_constraints,)."""
     dual = problem.dual_matrix(multipliers)
     n_rows, n_columns = dual.shape
     return np.block([[np.zeros((n_rows, n_rows)), -dual], [-dual.T, np.zeros((n_columns, n_columns))]])
@@ -391,8 +391,8 @@ class ConstraintFrame(NamedTuple):
         return np.asarray(solve_triangular(self.triangle, self.fixed.T @ target))
 
 
+# The frame of a problem; a QR decomposition of the ties separates the fixed from the free subspace.
 def _frame(problem: FactoredProblem) -> ConstraintFrame:
-    """The frame of a problem; a QR decomposition of the ties separates the fixed from the free subspace."""
     rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
     priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
     if not len(ties):
@@ -402,8 +402,8 @@ def _frame(problem: FactoredProblem) -> ConstraintFrame:
     return ConstraintFrame(priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 
+# tr(A_i X A_j Y), shape (1 + n_w, 1 + n_w): A_0 = ∂S/∂t, then ∂S/∂W_ab for each entry of W.
 def _trace_products(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:
-    """tr(A_i X A_j Y), shape (1 + n_w, 1 + n_w): A_0 = ∂S/∂t, then ∂S/∂W_ab for each entry of W."""
     n_rows, n_columns = shape
     x11, x12, x22 = dual[:n_rows, :n_rows], dual[:n_rows, n_rows:], dual[n_rows:, n_rows:]
     y11, y12, y22 = inverse[:n_rows, :n_rows], inverse[:n_rows, n_rows:], inverse[n_rows:, n_rows:]

@@ -107,9 +107,9 @@ class FactoredProblem:
             weights = weights - self.dual_matrix(shifts)
         return weights
 
+    # The Cholesky factor of the ties' Gram matrix, slightly regularised.
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
-        """The Cholesky factor of the ties' Gram matrix, slightly regularised."""
         from scipy.linalg import cho_factor  # a tenth of the start-up time
 
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
@@ -139,8 +139,8 @@ def _gram(left: Float64, right: Float64) -> Float64:
     return (left @ left.T) * (right @ right.T)
 
 
+# A maximal set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent.
 def _select_independent(left: Float64, right: Float64) -> Bool:
-    """A maximal set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
     gram = _gram(left, right)
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))  # no division by 0 if two rows are equal
     chosen = np.zeros(len(gram), bool)

@@ -103,6 +103,7 @@ def solve_factored(
     return FactoredSolution(**_solve_norm(components, embeddings, "nuclear", rtol, chosen.solve_factored))
 
 
+# The fields of a solution in any norm: the certified weights and multipliers from ``solve``.
 def _solve_norm(
     components: Components,
     embeddings: object,
@@ -110,7 +111,6 @@ def _solve_norm(
     rtol: float,
     solve: Callable[[FactoredProblem], tuple[Float64, Float64]],
 ) -> dict[str, Any]:
-    """The fields of a solution in any norm: the certified weights and multipliers from ``solve``."""
     n_tokens = components.edges.n_tokens
     table = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
     unit, scale = scale_rows(table)
@@ -216,8 +216,8 @@ def solve_normed(
     return NormedSolution(**_solve_norm(components, embeddings, norm, rtol, solve))
 
 
+# The closed form of the max norm for orthonormal embeddings, with the longest path as its proof.
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:
-    """The closed form of the max norm for orthonormal embeddings, with the longest path as its proof."""
     from attomaton.solvers.norms.entries import bound_path, find_longest, place_levels  # as above
 
     positions = place_levels(components)

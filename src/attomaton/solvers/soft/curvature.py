@@ -75,7 +75,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     variance = np.zeros(problem.n_alternatives)  # in the order of the groups, as `scores` now
 
     def fill_variances(share: Int64) -> None:
-        # Matrices of one size are inverted together.
+        """Matrices of one size are inverted together."""
         sizes: Int64 = np.diff(groups.borders)[share]
         for size in map(int, np.unique(sizes[sizes > 1])):
             alike = share[sizes == size]
@@ -92,8 +92,8 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     return errors
 
 
+# The variances of the scores of groups of ``size`` alternatives, shape (len(batch), size).
 def _find_variance(groups: Groups, batch: Int64, size: int, scores: Float64, ridge: float) -> Float64:
-    """The variances of the scores of groups of ``size`` alternatives, shape (len(batch), size)."""
     # The loss of a component with m alternatives does not change along 1, the constant scores. The covariance
     # is the inverse of its Hessian H + ridge in all other directions, and 0 along 1:
     #     (H + ridge I + lift/m 11ᵀ)⁻¹ − 11ᵀ / ((lift + ridge) m)

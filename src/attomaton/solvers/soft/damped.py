@@ -132,8 +132,8 @@ def solve_direct(
     return minimise(slope, find_step, scores, atol=atol, max_steps=max_steps, patience=STEP_PATIENCE)[0]
 
 
+# All pairs of entries of one choice set: first entry, second entry and choice, shape (n_pairs,) each.
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
-    """All pairs of entries of one choice set: first entry, second entry and choice, shape (n_pairs,) each."""
     # A set of m members has m² cells; number i·m + j of them is the pair of its members i and j.
     lengths = np.diff(problem.offsets)
     offsets = offsets_of(lengths * lengths)
@@ -144,8 +144,8 @@ def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
     return start + first[is_ordered], start + second[is_ordered], choice[is_ordered]
 
 
+# Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero.
 def _eliminate(first: Int64, second: Int64, weight: Float64, right: Float64, stiffness: float) -> Float64:
-    """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
     from scipy.sparse.linalg import splu
 

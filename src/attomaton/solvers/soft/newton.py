@@ -63,9 +63,9 @@ class Groups:
         group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
         return CHOICE_ROUNDING * sum_at(group, self.choices.count, len(self))
 
-    # The two arrays of borders, in the form that kernels take.
     @property
     def starts(self) -> tuple[Int64, Int64]:
+        """The two arrays of borders, in the form that kernels take."""
         return self.borders, self.choice_borders
 
     def shares(self, threads: int | None) -> list[Int64]:
@@ -79,8 +79,8 @@ class Groups:
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
-# A problem from sorted choices, for the definitions in Python; kernels take `Choices` themselves.
 def problem_of(choices: Choices, component: Int64) -> LuceProblem:
+    """A problem from sorted choices, for the definitions in Python; kernels take `Choices` themselves."""
     return trusted(
         LuceProblem,
         alternative=choices.alternative.astype(np.int64),
@@ -101,8 +101,8 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
     divide_work(work, groups.shares(threads), threads)
 
 
-# The same problem with alternatives and choices sorted by component, which is their group.
 def sort_by_group(problem: LuceProblem) -> Groups:
+    """The same problem with alternatives and choices sorted by component, which is their group."""
     nodes = np.argsort(problem.component, kind="stable")
     number = np.empty_like(nodes)  # the inverse: of each alternative, where it is after sorting
     number[nodes] = np.arange(len(nodes))

@@ -195,8 +195,8 @@ def _solve_dependent(
     )
 
 
+# W in the span of the ties with the differences of ``scores`` inside components, and all scores of W.
 def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
-    """W in the span of the ties with the differences of ``scores`` inside components, and all scores of W."""
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve  # takes long to import
 
     # W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties t = (i, j, k); β solves Q β = s_i − s_j with the ties'

@@ -118,7 +118,7 @@ class _Corpus:
 
     @cached_property
     def uniform(self) -> Float64:
-        # A₀: uniform attention to all positions up to each one, shape (window, window)
+        """A₀: uniform attention to all positions up to each one, shape (window, window)."""
         return np.tril(np.ones((self.window, self.window))) / np.arange(1, self.window + 1)[:, None]
 
     @cached_property
@@ -134,12 +134,12 @@ class _Corpus:
 
     @cached_property
     def pairs(self) -> Int64:
-        # V · token at t + token at u, for each pair of positions t, u: an index into a flat table
+        """V · token at t + token at u, for each pair of positions t, u: an index into a flat table."""
         return self.tokens[:, :, None] * self.n_tokens + self.tokens[:, None, :]
 
     @cached_property
     def next_pairs(self) -> Int64:
-        # V · next token of t + token at u, for each pair of positions
+        """V · next token of t + token at u, for each pair of positions."""
         return self.labels[:, :, None] * self.n_tokens + self.tokens[:, None, :]
 
     @cached_property
@@ -173,11 +173,11 @@ class _Corpus:
         return _Tables(counts, nexts, currents, np.stack(spread))
 
     def look_up(self, table: Float64) -> Float64:
-        # X table Xᵀ by pairs of positions: the entry of the table for each pair of their tokens
+        """X table Xᵀ by pairs of positions: the entry of the table for each pair of their tokens."""
         return table.ravel()[self.pairs]
 
     def mean_by_pair(self, values: Float64) -> Float64:
-        # Xᵀ values X, a mean over positions: values by pairs of positions, summed by pairs of tokens
+        """Xᵀ values X, a mean over positions: values by pairs of positions, summed by pairs of tokens."""
         size = self.n_tokens
         summed = np.bincount(self.pairs.ravel(), values.ravel(), size * size)
         return summed.reshape(size, size) / self.tokens.size
@@ -199,7 +199,7 @@ class _Tables:
 
     @cached_property
     def means(self) -> tuple[Float64, Float64]:
-        # M̂ and M̂': the mean of s and s' over positions of each current token
+        """M̂ and M̂': the mean of s and s' over positions of each current token."""
         share = np.where(self.shares > 0, self.shares, 1.0)
         return self.currents[0].T / share[:, None], self.currents[1].T / share[:, None]
 
@@ -228,11 +228,11 @@ class _Residual:
 
     @cached_property
     def derivatives(self) -> tuple[Float64, Float64]:
-        # Ω J̄ and Ω' J̄: the change of p by s and by s'
+        """Ω J̄ and Ω' J̄: the change of p by s and by s'."""
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
-        # XᵀR, a mean over all positions
+        """XᵀR, a mean over all positions."""
         tables = self.corpus.tables
         return tables.counts - tables.shares[:, None] * self.probabilities
 
@@ -247,7 +247,7 @@ class _Residual:
         return from_s, from_s2
 
     def look_up(self, table: Float64) -> Float64:
-        # R table Xᵀ by pairs of positions, for a table of next token × token
+        """R table Xᵀ by pairs of positions, for a table of next token × token."""
         corpus = self.corpus
         uniform = corpus.uniform
         means = corpus.tables.means
@@ -261,8 +261,8 @@ class _Residual:
         return values - corpus.look_up(by_token)
 
 
+# The weights after a step: each changes by −∂L, to the computed order, times the step size.
 def _take_step(corpus: _Corpus, weights: CourseWeights, step_size: float) -> CourseWeights:
-    """The weights after a step: each changes by −∂L, to the computed order, times the step size."""
     values = weights.values
     output = weights.output
     # for each layer, the sums of the values of earlier and of later layers
@@ -298,10 +298,10 @@ def _take_step(corpus: _Corpus, weights: CourseWeights, step_size: float) -> Cou
     )
 
 
+# The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values.
 def _find_attention_change(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
-    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
     corpus = residual.corpus
     uniform = corpus.uniform
     value = weights.values[layer]

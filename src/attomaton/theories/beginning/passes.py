@@ -208,9 +208,9 @@ class CountLooks:
             yield "lags", t - u, high.sum(axis=0), low.sum(axis=0)
 
 
+# Q_i[t, u] = (c_i[t, u] − mean of c_i[t, ·])/t, with t counted from 1 only in this formula; rows are
+# sequences, columns are pairs (t, u).
 def _centre_gains(gains: Float64, t: Int64) -> Float64:
-    # Q_i[t, u] = (c_i[t, u] − mean of c_i[t, ·])/t, with t counted from 1 only in this formula; rows are
-    # sequences, columns are pairs (t, u)
     starts = np.flatnonzero(np.diff(t, prepend=-1))  # the first pair of each t, which has t + 1 pairs
     means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)
     return (gains - means[:, t - t[0]]) / (t + 1)

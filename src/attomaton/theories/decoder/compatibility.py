@@ -99,8 +99,8 @@ def _solve_least_squares(matrix: Float64, right: Float64) -> Float64:
     return np.asarray(np.linalg.lstsq(matrix, right, rcond=NEGLIGIBLE_FEATURE)[0], np.float64)
 
 
+# The residual as weights c of the equations whose left sides cancel; their balance and conflict.
 def _contradict(residual: Float64, matrix: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
-    """The residual as weights c of the equations whose left sides cancel; their balance and conflict."""
     # a least-squares residual is perpendicular to the columns of the matrix: solved twice, to few roundings
     residual = residual - matrix @ _solve_least_squares(matrix, residual)
     residual = np.where(np.abs(residual) > ROUNDED_WEIGHT * np.abs(residual).max(), residual, 0.0)

@@ -111,8 +111,8 @@ def _group_counts(supports: Supports, pairs: slice) -> _CountGroups:
     return _CountGroups(offsets, counts[starts], np.diff(np.append(starts, len(order))), of_pair)
 
 
+# The levels of each row of groups, which stands for a number of ``contexts`` with equal counts.
 def _levels_of(groups: _CountGroups, contexts: Int64, supports: Supports) -> Levels:
-    """The levels of each row of groups, which stands for a number of ``contexts`` with equal counts."""
     starts, ends = groups.offsets[:-1], groups.offsets[1:]
     totals = np.add.reduceat(groups.counts * groups.sizes, starts)
     n_outside = supports.n_tokens - np.add.reduceat(groups.sizes, starts)
@@ -170,8 +170,8 @@ def follow_levels(
         yield Moment(step, levels, np.concatenate(states))
 
 
+# The courses in batches of about :data:`BATCH_LEVELS` levels, each with its own values of k.
 def _split_levels(levels: Levels) -> Iterator[Levels]:
-    """The courses in batches of about :data:`BATCH_LEVELS` levels, each with its own values of k."""
     offsets = levels.offsets
     borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), BATCH_LEVELS)).tolist()
     for first, last in pairwise(sorted({*borders, len(levels.shares)})):
@@ -266,8 +266,8 @@ class _Descent:
         errors = np.append(relative, np.abs(change[self._tokens > 0]))
         return ahead, float(np.nan_to_num(errors, nan=np.inf).max())
 
+    # Take ``n_steps`` by 1, 2 … implicit steps, extrapolated to single steps; return the last change.
     def _richardson(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """Take ``n_steps`` by 1, 2 … implicit steps, extrapolated to single steps; return the last change."""
         orders: list[Float64] = []
         for n_parts in range(1, EXTRAPOLATIONS + 1):
             ahead = state
@@ -281,8 +281,8 @@ class _Descent:
             orders = finer
         return self._centre(orders[-1]), orders[-1] - orders[-2]
 
+    # The state minus its mean under p, twice, so that no rounding of it remains.
     def _centre(self, state: Float64) -> Float64:
-        """The state minus its mean under p, twice, so that no rounding of it remains."""
         for _ in range(2):
             state = state - np.bincount(self._course, self._mass * state)[self._course]
         return state
@@ -349,9 +349,9 @@ class StoppedDecoder:
         logits = np.where(keys[index] == pairs, self.pair_logits[index], self.outside_logits[number])
         return np.where(occurs, logits - self._log_sums[number], -np.log(supports.n_tokens))
 
+    # ln Σ e^logit over all tokens, shape (n_contexts,).
     @property
     def _log_sums(self) -> Float64:
-        """ln Σ e^logit over all tokens, shape (n_contexts,)."""
         levels = self.moment.levels
         logits = self.moment.logits
         starts = levels.offsets[:-1]

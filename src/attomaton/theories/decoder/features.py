@@ -145,8 +145,8 @@ def _inside(supports: Supports) -> Bool:
     return law_of(supports) > 0
 
 
+# Which tokens share the component of each context's support, shape (n_contexts, n_tokens).
 def _merge(components: Components, supports: Supports) -> Bool:
-    """Which tokens share the component of each context's support, shape (n_contexts, n_tokens)."""
     is_token = components.token_of_node < supports.n_tokens
     token = components.token_of_node[is_token]
     context = components.query_of_node[is_token].astype(np.int64) - supports.n_tokens
@@ -250,8 +250,8 @@ class EmbeddedLimit(Printed):
         probabilities[members] = np.exp(scores[members] - scores[members].max())
         return probabilities / probabilities.sum()
 
+    # Which tokens share the limit for features h that no context has, and their finite scores W* h.
     def _extend(self, vector: Float64) -> tuple[Bool, Float64]:
-        """Which tokens share the limit for features h that no context has, and their finite scores W* h."""
         growing = self.direction @ vector
         # negated, so that a token is a member if a number is NaN
         members = ~(growing < growing.max() - self._error * float(np.linalg.norm(vector)))
@@ -272,9 +272,9 @@ class EmbeddedLimit(Printed):
             )
         return members, weights @ self.solved.scores[rows]
 
+    # Error bound for differences of growing scores, for features of length 1.
     @property
     def _error(self) -> float:
-        """Error bound for differences of growing scores, for features of length 1."""
         bounds = self.solved.hard.certificate
         # the bounds are on ‖W^mm‖², so their gap bounds the squared distance to W^mm; ‖e_z − e_z'‖ is √2
         distance = np.sqrt(abs(bounds.upper - bounds.lower))

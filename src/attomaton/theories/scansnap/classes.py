@@ -260,8 +260,8 @@ def draw_linear_classes(
     return CorpusClasses.from_table(queries, labels, weights)
 
 
+# The pairs of class and token before the query, packed and ascending, and their counts.
 def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int64]:
-    """The pairs of class and token before the query, packed and ascending, and their counts."""
     order = np.argsort(class_of_sample, kind="stable")
     owner = class_of_sample[order]
     starts = samples.starts[order]

@@ -58,10 +58,10 @@ def features_of(classes: CorpusClasses) -> Any:
     return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
 
 
+# The tokens of a query's classes, and p_m at each of these tokens; rounding noise is set to 0.
 def _find_pull(
     classes: CorpusClasses, query: int, label_of: Int64, label_features: Any, mean_features: Float64
 ) -> tuple[Int64, Float64]:
-    """The tokens of a query's classes, and p_m at each of these tokens; rounding noise is set to 0."""
     rows = np.flatnonzero(classes.queries == query)
     if not len(rows):
         raise UnknownToken(f"token {query} is not the query of a class; use one of .queries")
@@ -87,8 +87,8 @@ def _find_pull(
     return distinct, np.where(np.abs(pull) > PULL_NOISE * size, pull, 0.0)
 
 
+# The rows in batches with about VALUES_AT_ONCE values each; ``n_values`` counts those of each row.
 def _split_batches(rows: Int64, n_values: Int64) -> Iterator[Int64]:
-    """The rows in batches with about VALUES_AT_ONCE values each; ``n_values`` counts those of each row."""
     limits = np.arange(VALUES_AT_ONCE, int(n_values.sum()), VALUES_AT_ONCE)
     borders = np.searchsorted(np.cumsum(n_values), limits, side="right")
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(rows)]])).tolist()):

@@ -105,24 +105,24 @@ class Trials:
     def device(self) -> torch.device:
         return self.keys.device
 
+    # −∞ at padded positions, zero elsewhere, shape (t, b, n); None without padding.
     @cached_property
     def _padding_scores(self) -> Tensor | None:
-        """−∞ at padded positions, zero elsewhere, shape (t, b, n); None without padding."""
         if bool(self.filled.all()):
             return None
         padding = ~self.filled.permute(2, 0, 1)
         zeros = torch.zeros(padding.shape, dtype=self.keys.dtype, device=padding.device)
         return zeros.masked_fill_(padding, -torch.inf)
 
+    # Which samples are padding, shape (b, n); None without such samples.
     @cached_property
     def _padding_samples(self) -> Tensor | None:
-        """Which samples are padding, shape (b, n); None without such samples."""
         is_padding = self.weight == 0
         return is_padding if bool(is_padding.any()) else None
 
+    # The distinct pairs of token and query; None if they are many, or on a GPU.
     @cached_property
     def _pairs(self) -> "_Pairs | None":
-        """The distinct pairs of token and query; None if they are many, or on a GPU."""
         # A GPU would sum the gradients of equal pairs in a different order each time.
         if self.device.type != "cpu":
             return None
@@ -180,13 +180,13 @@ class Trials:
         features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
         return features if axes is None else features @ axes.transpose(1, 2)
 
+    # ∇L, shape (b, d, d), and the value u of each label, shape (b, n).
     def _differentiate(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """∇L, shape (b, d, d), and the value u of each label, shape (b, n)."""
         score_gradient, label_values = self._score_gradient(self._attend(weights))
         return self._pull_back(score_gradient), label_values
 
+    # ∂L/∂score, shape (t, b, n), and the value u of each label, shape (b, n).
     def _score_gradient(self, attention: Tensor) -> tuple[Tensor, Tensor]:
-        """∂L/∂score, shape (t, b, n), and the value u of each label, shape (b, n)."""
         label_values, derivative = self.model.head.read(attention, self.prepared)
         slope = self._without_padding(self.model.loss.slope(label_values)) * self.weight
         return slope * derivative, label_values
@@ -199,8 +199,8 @@ class Trials:
     def _without_padding(self, values: Tensor) -> Tensor:
         return values if self._padding_samples is None else values.masked_fill(self._padding_samples, 0.0)
 
+    # softmax(X W x̄) with positions first, shape (t, b, n), so that the softmax runs over whole rows.
     def _attend(self, weights: Tensor) -> Tensor:
-        """softmax(X W x̄) with positions first, shape (t, b, n), so that the softmax runs over whole rows."""
         return self._softmax(self._scores(weights))
 
     # Attention, shape (t, b, n), from scores (t, b, n); padded positions get none.
@@ -214,8 +214,8 @@ class Trials:
         queries = self.keys[:, :, -1] @ weights.transpose(1, 2)
         return (self.keys @ queries[..., None])[..., 0].permute(2, 0, 1)
 
+    # ∇L = Σ score_gradient_t x_t x̄ᵀ, shape (b, d, d), from a gradient by scores (t, b, n).
     def _pull_back(self, score_gradient: Tensor) -> Tensor:
-        """∇L = Σ score_gradient_t x_t x̄ᵀ, shape (b, d, d), from a gradient by scores (t, b, n)."""
         if self._pairs is not None:
             return self._pairs.pull_back(score_gradient)
         weighted_keys = (score_gradient.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]  # (b, n, d)
@@ -250,13 +250,13 @@ class _Pairs:
         positions_first = torch.as_tensor(cells.transpose(2, 0, 1).reshape(-1))
         return cls(keys, queries, positions_first, shape=(b, k, q), layout=(t, b, n))
 
+    # The queries as columns, shape (b, d, q), in this order in memory, which is twice as fast.
     @cached_property
     def _query_columns(self) -> Tensor:
-        """The queries as columns, shape (b, d, q), in this order in memory, which is twice as fast."""
         return self.queries.transpose(1, 2).contiguous()
 
-    # X W x̄ of every context, shape (t, b, n).
     def scores(self, weights: Tensor) -> Tensor:
+        """X W x̄ of every context, shape (t, b, n)."""
         products = torch.bmm(self.keys, torch.bmm(weights, self._query_columns))
         return products.view(-1).index_select(0, self.cells).view(self.layout)
 
@@ -267,8 +267,8 @@ class _Pairs:
         return torch.bmm(torch.bmm(self.keys.transpose(1, 2), sums.view(self.shape)), self.queries)
 
 
+# The distinct tokens of each trial, (b, k), padded with token 0, and their index at each position.
 def _number_tokens(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
-    """The distinct tokens of each trial, (b, k), padded with token 0, and their index at each position."""
     flat = tokens.reshape(len(tokens), -1)
     occurs = np.zeros((len(tokens), n_tokens), bool)
     np.put_along_axis(occurs, flat, values=True, axis=1)
@@ -292,8 +292,8 @@ def split_gradient(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tens
     return gradient @ queries, gradient.transpose(1, 2) @ keys
 
 
+# Contexts (b, n, t), labels (b, n), and ``filled`` and ``weight`` as in :class:`Trials`.
 def _pad(corpora: Sequence[Samples]) -> tuple[Int64, Int64, Bool, Float64]:
-    """Contexts (b, n, t), labels (b, n), and ``filled`` and ``weight`` as in :class:`Trials`."""
     b, n = len(corpora), max(map(len, corpora))
     t = max(int(corpus.lengths.max()) for corpus in corpora)
     # Contexts are padded on the left with token 0; the last position is filled, also in padded samples.

@@ -201,8 +201,8 @@ class DeepTrials:
         return stream
 
 
+# softmax(scores + D(P)) over the keys up to each query, shape (n_trials, n, t, t).
 def _attend(scores: Tensor, positions: Tensor | None) -> Tensor:
-    """softmax(scores + D(P)) over the keys up to each query, shape (n_trials, n, t, t)."""
     index = torch.arange(scores.shape[2], device=scores.device)
     lags = index[:, None] - index  # i − j for query i and key j, (t, t): negative for later keys
     if positions is not None:  # (n_trials, 1, window) → P_{i−j}, (n_trials, 1, t, t); P_0 is masked below
@@ -210,21 +210,21 @@ def _attend(scores: Tensor, positions: Tensor | None) -> Tensor:
     return torch.softmax(scores.masked_fill(lags < 0, -torch.inf), 3)
 
 
+# Each row of (b, n, t, k) times the trial's matrix (b, k, m).
 def _multiply(stream: Tensor, matrix: Tensor) -> Tensor:
-    """Each row of (b, n, t, k) times the trial's matrix (b, k, m)."""
     b, n, t, k = stream.shape
     return (stream.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
 
 
+# X W Xᵀ of one-hot tokens X, shape (b, n, t, t).
 def _look_up_pairs(weights: Tensor, tokens: Tensor) -> Tensor:
-    """X W Xᵀ of one-hot tokens X, shape (b, n, t, t)."""
     b, n, t = tokens.shape
     pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]  # flat index of (query, key) in W
     return weights.flatten(1).gather(1, pairs.reshape(b, -1)).reshape(b, n, t, t)
 
 
+# X V of one-hot tokens X, shape (b, n, t, k).
 def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
-    """X V of one-hot tokens X, shape (b, n, t, k)."""
     b, n, t = tokens.shape
     # The rows of all trials in one table: those of trial i begin at row i · n_tokens.
     shifts = torch.arange(b, device=tokens.device)[:, None, None] * values.shape[1]

@@ -176,13 +176,13 @@ def as_head(value: object) -> Readout:
     return named_instance(value, "head", HEADS, ["prepare", "read"])
 
 
+# (b, n, t) → (t, b, n).
 def _positions_first(values: Tensor) -> Tensor:
-    """(b, n, t) → (t, b, n)."""
     return values.permute(2, 0, 1).contiguous()
 
 
+# Σ_t a_t v_t, shape (b, n), and its derivative by the scores, a_t (v_t − Σ a v), shape (t, b, n).
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_t a_t v_t, shape (b, n), and its derivative by the scores, a_t (v_t − Σ a v), shape (t, b, n)."""
     # The mean of v where attention is largest is subtracted first. If these positions have nearly all of the
     # attention, the contribution of the others is a sum of small numbers, not a difference of large ones.
     is_largest = (attention == attention.amax(0)).to(values.dtype)

@@ -79,10 +79,10 @@ def integrate(
         yield state
 
 
+# One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved).
 def _step_implicitly(
     flow: LossFlow, state: FlowState, width: float, step_size: float, rtol: float
 ) -> tuple[Float64, Float64]:
-    """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
     slopes: list[Float64] = []
     point, stiffness = state.point, 1.0
     for row, time in zip(STAGES, STAGE_TIMES, strict=True):

@@ -82,8 +82,8 @@ def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> 
     return OrthonormalFlow(by_query, (numbers, np.bincount(numbers)))
 
 
+# Check that queries are contiguous and their components numbered in order.
 def _check_components(problem: LuceProblem, component: Int64) -> None:
-    """Check that queries are contiguous and their components numbered in order."""
     check_lengths("alternatives and their components", query=problem.component, component=component)
     if not len(component):
         return

@@ -85,8 +85,8 @@ class Track:
         shift = 0.5 * self._flow.spread(np.log(last / first)) * gradients[1]  # from flow to descent
         return replace(state, point=state.point + shift)
 
+    # Plain descent, longer where it oscillates; oscillations that do not die out are infinite errors.
     def _warm_up(self, settles: bool) -> FlowState:
-        """Plain descent, longer where it oscillates; oscillations that do not die out are infinite errors."""
         if not settles:
             point = self._flow.descend(self._start, self._step_size, self._n_plain)
             unknown = np.full_like(self._flow.lengths(point), np.inf)
@@ -102,11 +102,10 @@ class Track:
         error = np.where(lasting, np.inf, 2.0 * oscillation + self._bound_rounding(point, self._n_plain))
         return FlowState(float(self._n_plain), point, error, FIRST_WIDTH)
 
+    # A bound by block on the effect of rounding in plain descent, which grows where curvature is high.
+    #
+    # It uses a second descent that starts at the distance of the rounding errors of all its steps.
     def _bound_rounding(self, point: Float64, n_steps: int) -> Float64:
-        """A bound by block on the effect of rounding in plain descent, which grows where curvature is high.
-
-        It uses a second descent that starts at the distance of the rounding errors of all its steps.
-        """
         if self._safe:
             return np.zeros_like(self._flow.lengths(point))
         size = ROUNDING_ERROR * np.sqrt(n_steps) * max(1.0, float(np.abs(point).max(initial=0.0)))
@@ -114,8 +113,8 @@ class Track:
         end = self._flow.descend(start, self._step_size, n_steps)
         return ROUNDING_FACTOR * self._flow.lengths(end - point)
 
+    # The point after a number of plain steps, and the size of the last oscillation, by block.
     def _descend_from(self, point: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """The point after a number of plain steps, and the size of the last oscillation, by block."""
         points = [self._flow.descend(point, self._step_size, n_steps - 3)]
         for _ in range(3):
             points.append(self._flow.descend(points[-1], self._step_size, 1))
@@ -131,8 +130,8 @@ class Track:
         enough = STABILITY_LIMIT / self._step_size
         return self._flow.sharpness(point, enough) < enough
 
+    # The state at a step, with the error of the correction; infinite beyond the edge.
     def _follow(self, state: FlowState, to: float) -> FlowState:
-        """The state at a step, with the error of the correction; infinite beyond the edge."""
         if np.isinf(state.error).all():  # the point after the last plain step is as good as any
             return replace(state, step=to)
         gradient, stable = self._gradient_at(state), np.isfinite(state.error)
@@ -144,8 +143,8 @@ class Track:
             state, gradient = later, next_gradient
         return replace(state, error=np.where(stable, state.error + left_out, np.inf))
 
+    # ½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ between two states, u their ``gradient`` and ``next_gradient``.
     def _find_missing(self, state: FlowState, gradient: Float64, next_gradient: Float64) -> Float64:
-        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ between two states, u their ``gradient`` and ``next_gradient``."""
         sizes = [np.maximum(self._flow.lengths(u), SMALLEST_GRADIENT) for u in (gradient, next_gradient)]
         rotation = gradient / self._flow.spread(sizes[0]) - next_gradient / self._flow.spread(sizes[1])
         next_point = self._flow.descend(state.point, self._step_size, 1)
@@ -153,8 +152,8 @@ class Track:
         first_order = np.maximum(*sizes) * self._flow.lengths(rotation)
         return 0.5 * (first_order + curvature * np.abs(np.log(sizes[1] / sizes[0])))
 
+    # η ∇L, from one step long enough to lose no digits.
     def _gradient_at(self, state: FlowState) -> Float64:
-        """η ∇L, from one step long enough to lose no digits."""
         moved = self._flow.descend(state.point, self._step_size * state.step, 1)
         return (state.point - moved) / state.step
 
