@@ -98,7 +98,7 @@ def test_a_missing_model_is_named_and_not_its_tokenizer(folder, models, corpus):
     ended = run_inside("heads", *models, corpus, cwd=folder)
     assert ended.returncode == 2
     assert models[-1] in ended.stderr
-    assert "does not exist" in ended.stderr or "there is no folder" in ended.stderr
+    assert "does not exist" in ended.stderr or "there is no file or folder" in ended.stderr
 
 
 def test_a_checkpoint_that_is_served_twice_is_named(folder):
@@ -191,6 +191,7 @@ def test_a_run_of_attomaton_is_read_with_its_own_words(own):
         (["--figure", "heads.gif"], "end the name in .pdf, .png or .svg"),
         (["--show", "0.0", "--figure", "heads.png"], "leave --show out"),
         (["--out", "notes.txt"], "notes.txt"),
+        (["--out", "heads.csv"], "end its name in .parquet"),
     ],
 )
 def test_files_that_cannot_be_written_are_refused_before_any_work(asked, said, tmp_path):

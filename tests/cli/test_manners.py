@@ -190,3 +190,24 @@ def test_completion_can_be_installed(tmp_path):
     scripts = [path for path in tmp_path.rglob("*") if path.is_file() and "attomaton" in path.name]
     assert scripts
     assert "_ATTOMATON_COMPLETE" in scripts[0].read_text()
+
+
+def test_no_memory_is_one_line_with_a_remedy(monkeypatch, capsys):
+    import attomaton.cli
+
+    def fail(**_):
+        raise MemoryError
+
+    monkeypatch.setattr("attomaton.cli.commands.app", fail)
+    monkeypatch.setattr("sys.argv", ["attomaton", "learn", "story.txt"])
+    with pytest.raises(SystemExit) as ended:
+        attomaton.cli.main()
+    assert ended.value.code == 2
+    assert "error: memory ran out; use a smaller --window" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_folder_of_a_page_is_made_before_the_work(tmp_path):
+    (tmp_path / "games.csv").write_text("winner,loser\na,b\nb,a\n")
+    ran = run_inside("choices", "games.csv", "--page", "new/board.html", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "new" / "board.html").exists()

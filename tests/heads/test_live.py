@@ -331,6 +331,16 @@ def test_utility_is_that_of_the_other_pass():
     np.testing.assert_allclose(audits[0].ladder.shares, audits[1].ladder.shares, atol=1e-4)
 
 
+def test_a_model_without_logits_names_the_class_that_has_them():
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=30, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    with pytest.raises(UnreadableModel, match=r"LlamaModel has no logits; .* AutoModelForCausalLM"):
+        open_model(transformers.LlamaModel(config))
+
+
 def test_models_that_are_not_causal_are_refused():
     import transformers
 

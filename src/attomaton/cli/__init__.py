@@ -34,6 +34,14 @@ def main() -> None:
             from attomaton.cli.commands import app
 
             app(prog_name="attomaton")
+    except MemoryError:
+        from attomaton.cli.messages import print_error
+
+        print_error(
+            "error: memory ran out; use a smaller --window, or learn with --engine duckdb --memory SIZE "
+            "(pip install 'attomaton[duckdb]')"
+        )
+        sys.exit(2)
     except (AttomatonError, OSError) as error:
         from attomaton.base.artifacts.files import unwritable
         from attomaton.cli.messages import print_error

@@ -96,7 +96,6 @@ def heads(
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
     # imported after that, and only when the command runs, so that `attomaton --help` needs no torch
-    from attomaton.base.artifacts import check_target, is_parquet
 
     with needing("heads", "heads"):
         from attomaton.heads.audit.planning import AuditSettings
@@ -112,7 +111,9 @@ def heads(
     if head_shown is not None and (figure is not None or page is not None):
         raise UnsupportedOption("--figure and --page draw all heads, and --show prints one; leave --show out")
     if out is not None:
-        check_target(out, is_ours=is_parquet)
+        from attomaton.heads.audit.saved import check_saved
+
+        check_saved(out)
     check_drawings(figure, page)
     work = None  # the folder of finished layers, from which a stopped command resumes
     if out is not None and head_shown is None and str(out) != "-":

@@ -92,6 +92,9 @@ def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = T
 
 
 def check_drawings(figure: Path | None, page: Path | None) -> None:
+    """Refuse a figure or page that cannot be written, and create their folders, before the long work."""
+    from attomaton.base.artifacts.files import explained
+
     if figure is not None:
         from attomaton.base.drawing import paper_style
         from attomaton.report.figures import check_figure
@@ -104,6 +107,10 @@ def check_drawings(figure: Path | None, page: Path | None) -> None:
         from attomaton.base.pages import is_page
 
         check_target(page, is_ours=is_page)
+    for path in (figure, page):
+        if path is not None:
+            with explained(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def read_queries(text: str | None) -> list[str] | int | None:

@@ -126,6 +126,10 @@ class LiveModel:
                     stack.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
             body = self.model if logits else getattr(self.model, "base_model", self.model)
             out = body(input_ids=ids, use_cache=False, return_dict=True)
+        if logits and not hasattr(out, "logits"):
+            raise UnreadableModel(
+                f"{self.name} has no logits; open the model with AutoModelForCausalLM instead of AutoModel"
+            )
         return out.logits if logits else None
 
     def watch(

@@ -99,8 +99,8 @@ def _open_path(source: str, revision: str | None, dtype: torch.dtype) -> HeadMod
         return read_mingpt(path, dtype=dtype)
     if HUB_ID.fullmatch(source) and not path.exists():
         raise UnreadableModel(
-            f"there is no folder {source}; give the path of a folder, or, for a model on the hub, a commit, "
-            "branch or tag by revision="
+            f"there is no file or folder {source}; give the path of a model, or, for a model on the hub, a "
+            "commit, branch or tag by revision="
         )
     reason = "is a file" if path.exists() else "does not exist"
     raise UnreadableModel(

@@ -91,6 +91,12 @@ def test_only_parquet_files_are_replaced(whole, tmp_path):
     assert whole.save(whole.save(tmp_path / "heads.parquet")).exists()
 
 
+def test_a_name_that_promises_another_format_is_refused(whole, tmp_path):
+    with pytest.raises(UnsupportedOption, match=r"heads\.csv would be a Parquet file; end its name"):
+        whole.save(tmp_path / "heads.csv")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
     table = pq.read_table(whole.save(tmp_path / "heads.parquet"))
     pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")

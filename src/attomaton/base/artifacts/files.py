@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -102,4 +103,5 @@ def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
 def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
     shown = path if isinstance(path, str) else show_path(path)  # a text is the name in messages
     again = ", and run this again: it resumes where it stopped" if resumable else ""
-    return UnwritablePlace(f"{shown} cannot be written: {reason}; free space, or write elsewhere{again}")
+    cure = "create its folder" if reason == os.strerror(ENOENT) else "free space"
+    return UnwritablePlace(f"{shown} cannot be written: {reason}; {cure}, or write elsewhere{again}")

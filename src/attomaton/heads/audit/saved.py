@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import is_parquet, write_target
-from attomaton.base.errors import UnreadableSource
+from attomaton.base.artifacts import check_target, is_parquet, write_target
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.excerpts import CONTEXTS
 from attomaton.heads.audit.ladder import name_column
@@ -89,8 +89,17 @@ def mark(table: pa.Table, about: About) -> pa.Table:
     return cast("Any", table).replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
 
+def check_saved(path: str | PathLike[str]) -> None:
+    """Refuse a path that cannot become a Parquet file with this name, before a long audit."""
+    if check_target(path, is_ours=is_parquet).suffix not in (".parquet", "") and str(path) != "-":
+        raise UnsupportedOption(
+            f"{path} would be a Parquet file; end its name in .parquet (for CSV: audit.to_pandas().to_csv(…))"
+        )
+
+
 def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
     """Write a marked table, and return the path; only Parquet files are overwritten."""
+    check_saved(path)
     write_target(path, partial(write_parquet, table), is_ours=is_parquet)
     return Path(path)
 

@@ -112,7 +112,8 @@ def step_of(source: str) -> int:
     numbers = NAMED_NUMBER.findall(name) or BARE_NUMBER.findall(name)
     if len(numbers) != 1:
         raise UnreadableModel(
-            f"{source} is not named after a step; give names with one whole number, such as checkpoint-100"
+            f"{source} is not named after a step; give names with one whole number, such as checkpoint-100 "
+            "(for one model and several documents, quote the pattern of the documents, or give their folder)"
         )
     return int(numbers[0])
 
