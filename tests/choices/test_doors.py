@@ -366,7 +366,7 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[{"a": 1}]), "ranking 0 is not a list"),
         (lambda: at.fit_choices(rankings=[{"a", "b"}]), "a set, which has no order"),
         (lambda: at.fit_choices(rankings=[["a", "b", "a"]]), "contains 'a' more than once"),
-        (lambda: at.fit_choices(rankings=[[]]), "ranking 0 is empty"),
+        (lambda: at.fit_choices(rankings=[[]]), "ranking 0 ranks no item or contains an empty tie"),
         (lambda: at.fit_choices(rankings=[]), "no rankings"),
         (
             lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]),

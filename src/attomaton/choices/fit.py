@@ -2,7 +2,7 @@
 
 # ``fit_choices`` checks the options, parses the data, and fits all choices and those of each category.
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Unpack, cast
 
@@ -153,12 +153,14 @@ def fit_choices(
             subset = parsed.restrict(covariates.by.codes == code)
             if subset.items:
                 by[category] = _fit_parsed(subset, covariates, settings, {})
-    return _fit_parsed(parsed, covariates, settings, _sort_categories(by))
+        by = _sort_categories(by)
+    return _fit_parsed(parsed, covariates, settings, by)
 
 
 # Sort categories as numbers if all are numbers; those that cannot be compared keep their order.
 def _sort_categories(by: dict[Any, ChoiceFit]) -> dict[Any, ChoiceFit]:
-    for key in (float, lambda category: category):
+    keys: tuple[Callable[[Any], Any], ...] = (float, lambda category: category)
+    for key in keys:
         with suppress(TypeError, ValueError):
             return {category: by[category] for category in sorted(by, key=key)}
     return by
