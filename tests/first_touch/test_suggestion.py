@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import attomaton as at
 from attomaton.automaton.suggestion import suggest_context
 from attomaton.cli import app
+from attomaton.corpora.tokenizers.encoders import TOKENIZERS
 
 CORPORA = {
     "story": None,
@@ -16,7 +17,6 @@ CORPORA = {
     "umlauts": "Die Köchin grüßt den Bäcker, der Bäcker grüßt die Köchin – »schön«, sagt die Köchin.\n" * 6,
     "quotes": "it's \"the\" cat's $HOME `x` \\ and it's \"the\" dog's $HOME `y` ; | & !\n" * 8,
 }
-OWN = ("word", "word-lower", "word-punct", "character", "byte")
 REAL = {"gpt2": "gpt2/tokenizer.json", "cl100k": "cl100k/cl100k_base.tiktoken"}
 
 
@@ -53,7 +53,7 @@ def learned_as(options):
     return {"tokenizer": str(options[1])} if options else {}
 
 
-@pytest.mark.parametrize("tokenizer", OWN)
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_the_suggested_command_answers(corpus, tokenizer, tmp_path):
     check_suggestion(corpus, tmp_path / "run", "--tokenizer", tokenizer)
 

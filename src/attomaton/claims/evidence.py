@@ -1,4 +1,8 @@
-"""Evidence for claims: a run, the automata of its trials, and what follows from both."""
+"""Evidence for claims: a run, the automata of its trials, and what follows from both.
+
+A function ``need_…`` checks one assumption of a claim. It returns an empty text if the evidence meets the
+assumption, and otherwise the objection that the verdict prints.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +42,8 @@ class Evidence:
 
     trace: Trace
     automata: tuple[Automaton, ...]
-    # results that depend only on data, W(0) and step: `computed_path.lengthen_run` keeps them
+    # results that depend only on data, W(0) and step: `computed_path.lengthen_run` hands them to the evidence
+    # of a longer run, while results of `once` belong to this evidence only
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
     @cached_property

@@ -1,5 +1,10 @@
 """The in-memory engine runs the kernel over samples or shards; it is the reference for the others."""
 
+# The first pass counts edges: in a sample of query k with label y, y → x for every other token x of the
+# context. A sample is realisable if its label is in the context; only these have edges. The second pass
+# counts choices: the set of tokens among which a label was chosen. `reach` is the length of the
+# longest context.
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +26,6 @@ from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
 MEMORY_CHUNK_TOKENS = 1 << 21  # tokens of a chunk of shards
-_NO_ROWS: Int64 = np.empty(0, np.int64)  # for `make_edges`, of edges or of queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ class MemoryEngine:
         """First pass: count every edge."""
         if self.samples is None:
             tables = merge_as_they_come(map(self._edges_of_chunk, self._chunks()), merge_edges)
-            edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NO_ROWS,) * 5)
+            edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens)
         else:
             edges = extract_edges(self.samples, threads=self.threads)
         return edges.filter(min_support=self.selection.min_support)
@@ -103,12 +107,16 @@ class MemoryEngine:
         # one table with the numbers of samples, and one for each batch of packed edges
         links = link_repeats(chunk, self.selection.reach, self.selected)
         counted = query_rows(links)
-        counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
-        tables = [make_edges(chunk.n_tokens, _NO_ROWS, _NO_ROWS, *counts)]
+        queries, realisable, unrealisable = (
+            column(counted, name) for name in ("query", "realisable", "unrealisable")
+        )
+        tables = [
+            make_edges(chunk.n_tokens, queries=queries, realisable=realisable, unrealisable=unrealisable)
+        ]
         for keys, support in window_edges(
             chunk, links, window=self.selection.reach, selected=self.selected, max_keys=MAX_KEYS
         ):
-            tables.append(make_edges(chunk.n_tokens, keys, support.astype(np.int64), *(_NO_ROWS,) * 3))
+            tables.append(make_edges(chunk.n_tokens, keys, support.astype(np.int64)))
         return merge_edges(tables)
 
 

@@ -220,8 +220,16 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
     return query.astype(np.int32), winner.astype(np.int32), loser.astype(np.int32)
 
 
+_NO_ROWS: Int64 = np.empty(0, np.int64)
+
+
 def make_edges(
-    n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
+    n_tokens: int,
+    keys: Int64 = _NO_ROWS,
+    support: Int64 = _NO_ROWS,
+    queries: Int64 = _NO_ROWS,
+    realisable: Int64 = _NO_ROWS,
+    unrealisable: Int64 = _NO_ROWS,
 ) -> EdgeTable:
     """An edge table from distinct packed edges with their support, and the number of samples by query."""
     query, winner, loser = unpack_edges(keys)

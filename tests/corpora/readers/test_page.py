@@ -21,7 +21,9 @@ def test_every_format_and_tokenizer_is_on_the_page():
 def test_the_help_and_the_docstrings_list_every_tokenizer():
     option = next(option for option in load_command("learn").params if option.name == "tokenizer")
     assert option.help.split(", or ")[0].split(", ") == list(TOKENIZERS)
-    listed = [(DOCS / "command-line.md").read_text(encoding="utf-8"), learn.__doc__, tokenize_corpus.__doc__]
-    listed += [Vocabulary.__doc__, read_corpus.__doc__]
-    for text in listed:
-        assert [name for name in TOKENIZERS if f"`{name}`" not in text and f'"{name}"' not in text] == []
+    texts = {"docs/command-line.md": (DOCS / "command-line.md").read_text(encoding="utf-8")}
+    named = (learn, tokenize_corpus, Vocabulary, read_corpus)
+    texts |= {f"docstring of {definition.__name__}": definition.__doc__ for definition in named}
+    for place, text in texts.items():
+        missing = [name for name in TOKENIZERS if f"`{name}`" not in text and f'"{name}"' not in text]
+        assert not missing, f"the {place} does not name {missing}"

@@ -1,5 +1,10 @@
 """What is settled before a model is run: the settings, and the plan that ``plan_audit`` makes of them."""
 
+# A rung is one candidate explanation of a head's attention pattern, such as "previous token". The ladder
+# lists the rungs in a fixed order. They are fitted on some documents, `fit_on`, and scored on the others,
+# `score_on`. `OfModel` is a rung that is made separately for each model. The causal value of a head is the
+# rise of the loss when the mean replaces its pattern.
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
