@@ -187,10 +187,12 @@ def test_a_model_interrupted_at_random_moments_is_left_as_it_was(name):
         live.watch(IDS, edit_patterns=lambda _, pattern: pattern)
         drawn.score_inputs(1, inputs, keys, np.array([[0, 1, 3, 3], [0, 1, 2, 2]]), texts)
 
-    run()
-    begun = time.perf_counter()
-    run()
-    whole, stopped = time.perf_counter() - begun, 0
+    seconds = []
+    for _ in range(4):  # the first run compiles
+        begun = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begun)
+    whole, stopped = min(seconds), 0  # other processes may have slowed some runs
     for moment in np.random.default_rng(0).uniform(0, whole, 20):
         timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT))
         try:

@@ -14,7 +14,7 @@ from attomaton.base.progress import silent
 # A sign and its stand-in, alternating.
 _SIGNS = (
     '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ₁ 1 '
-    "¹ ^1 ² ^2 ³ ^3 ᵀ ^T"
+    "¹ ^1 ² ^2 ³ ^3 ⁰ ^0 ⁴ ^4 ⁵ ^5 ⁶ ^6 ⁷ ^7 ⁸ ^8 ⁹ ^9 ⁻ ^- ᵀ ^T"
 )
 _LETTERS = (
     "ε eps η eta λ lambda μ mu γ gamma θ theta π pi ρ rho σ sigma τ tau χ chi ω omega "
