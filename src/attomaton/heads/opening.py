@@ -45,8 +45,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str | None = 
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give the path of a folder, or, for a
-    model on the hub, a commit, branch or tag by revision=
+    attomaton.base.errors.UnreadableModel: there is no file or folder owner/name; give the path of a
+    model, or, for a model on the hub, a commit, branch or tag by revision=
     """
     if dtype is not None and dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
